@@ -28,8 +28,7 @@ demo: $(DEMO_SETUP)  ## train on the emoji for a few minutes, and show what that
 	@if [ -t 1 ] && [ -z "$$CI" ] && [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then $(BIN)/smoothap demo --serve; else $(BIN)/smoothap demo; fi
 
 test: .venv/installed lint  ## lint, types and the tests, on all cores
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=logical --dist=worksteal -m "not slow and not browser and not deploy and not alone"
-	@$(BIN)/python -m pytest -q -m "alone and not slow and not browser and not deploy"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=logical --no-loadscope-reorder
 	@$(BIN)/python tools/size.py
 
 test-slow: .venv/installed  ## the tests that take minutes

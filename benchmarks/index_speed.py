@@ -27,7 +27,8 @@ from smoothap._core.memory import freed_memory_kept
 from smoothap.album import Album
 from smoothap.album.identity import load_model
 from smoothap.album.ingest import index_photos
-from smoothap.album.prepare import BATCH, PreparedPhoto, files_below, prepared_in_order
+from smoothap.album.prepare import BATCH, PreparedPhoto, files_below, in_order
+from smoothap.album.prepare import prepare as prepare_file
 from smoothap.album.walk import walk
 from smoothap.models import Embedder
 
@@ -60,8 +61,8 @@ def measure(photos: Path, title: str, model: Embedder, options: argparse.Namespa
     files = files[:: max(1, len(files) // options.most)][: options.most]
 
     def prepare() -> list[PreparedPhoto]:
-        wanted = ((file, None) for file in files)
-        outcomes = prepared_in_order(files_below(photos), wanted, model.transform, options.workers)
+        read = files_below(photos)
+        outcomes = in_order(lambda file: prepare_file(read, file, None, model.transform), files, options.workers)
         return [outcome for outcome in outcomes if isinstance(outcome, PreparedPhoto)]
 
     views = torch.stack([photo.view for photo in prepare() if photo.view is not None])

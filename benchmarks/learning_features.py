@@ -15,8 +15,8 @@ import numpy as np
 from drawn_collections import drawn, mean_average_precision
 from labelled_vectors import unseen_vectors
 
-from smoothap.album._learn_training import Start, train_projection
-from smoothap.album._training_set import Lessons
+from smoothap.album._learn_training import Lessons, principal_components, train_projection
+from smoothap.album.projection import Projection
 from smoothap.models import open_model
 
 COLLECTIONS = 20
@@ -26,7 +26,7 @@ def lessons_of(rows: np.ndarray, labels: np.ndarray) -> Lessons:
     """The photos in these rows as collections, one for each label."""
     classes = np.unique(labels[rows])
     member = labels[rows][:, None] == classes
-    return Lessons(tuple(map(str, classes)), rows, member, np.zeros_like(member))
+    return Lessons(tuple(map(str, classes)), rows, member)
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
@@ -60,17 +60,17 @@ def main() -> None:
             parts = (np.flatnonzero(mask) for mask in (taught, ~taught))
             return " / ".join(f"{mean_average_precision(found[rest], labels[rest], part):.1f}" for part in parts)
 
-        start = Start.of(vectors, rows)
+        start, unmarked = principal_components(vectors), np.setdiff1d(np.arange(len(vectors)), rows)
         through = start.weight @ weight
-        through = Start((through / np.linalg.norm(through, axis=1).mean()).astype(np.float32), start.unmarked)
+        through = Projection((through / np.linalg.norm(through, axis=1).mean()).astype(np.float32), start.bias)
         ways = {
             "model's": (vectors, start),
-            "features": (features, Start.of(features, rows)),
+            "features": (features, principal_components(features)),
             "features by its layer": (features, through),
         }
         line = [f"before: {figures(vectors)}"]
         for name, (given, begin) in ways.items():
-            line.append(f"{name}: {figures(train_projection(given, lessons, begin, lambda: None)(given))}")
+            line.append(f"{name}: {figures(train_projection(given, lessons, begin, unmarked, lambda: None)(given))}")
         print(f"draw {seed}  " + "   ".join(line), flush=True)
 
 

@@ -4,18 +4,21 @@ Paper   none. Recall@1 / 2 / 4 / 8 of others with ResNet-50, 128 numbers and ima
         (Confusezius/Deep-Metric-Learning-Baselines): Margin 79.3 87.1 92.1 95.4, Proxy NCA 80.0 87.2 91.8 95.1
 Run     smoothap train recipe:cars --data PATH --out runs/cars
 Data    PATH is the folder with cars_annos.mat and car_ims, or with devkit, cars_train and cars_test
-Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without it --weights FILE of tools/convert_resnet50.py
+Weights ImageNet's, as Keras has them: --weights FILE of tools/convert_resnet50.py
 
                  here
-batch, |P|       112, 4; Proxy NCA 1
-optimiser        Adam, 1e-5; proxies at the same rate
-weight decay     4e-4; proxies 0
-embedding layer  512 numbers, 5 times the rate
-epochs, drops    40; 25 x 0.3, as Proxy NCA's on this set
+batch, |P|       112, 4 (1); Proxy NCA 98, 1: one image of each class
+optimiser        Adam, 1e-5 (1, 2); proxies at the same rate
+weight decay     4e-4 (1, 2); proxies 0 (2)
+embedding layer  512 numbers, 5 times the rate (1)
+epochs, drops    40; 25 x 0.3, as Proxy NCA's on this set (2)
 classes          by their size
 views            8 to 100% of the area, mirrored half of the time
 model            the last epoch (--validation-fraction 0.1: best)
 precision        float32 without TF32
+
+(1) src/main.py of Andrew-Brown1/Smooth_AP. (2) sample_training_runs.sh of Confusezius/Deep-Metric-Learning-Baselines,
+which has 1 times the rate for the embedding layer.
 
 NOT RUN YET: nobody has trained this at full size here. The first 98 classes train, the other 98 are the test. It is
 meant for machines without a GPU: an epoch of 8,054 images takes about ten minutes on two cores. A training that was cut
@@ -51,13 +54,13 @@ CONFIG = TrainingConfig(
 
 
 def model(weights: Weights) -> Embedder:
-    network = Embedder("resnet50.tv_in1k", 512, size=160, pretrained=weights)
+    network = Embedder("resnet50_keras", 512, size=160, pretrained=weights)
     network.transform = replace(network.transform, name="released")
     return network
 
 
 def backbone_alone(weights: Weights) -> Embedder:
-    return Embedder("resnet50.tv_in1k", None, size=160, pretrained=weights)
+    return Embedder("resnet50_keras", None, size=160, pretrained=weights)
 
 
 def one_image_of_a_class(images: ImageSet, config: TrainingConfig, processes: Processes) -> BalancedBatches:

@@ -10,7 +10,7 @@ Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network c
 
                  fast-ap (1)                blackbox-recall (2)               xbm (3)
 numbers          512                        512                               128
-batch, |P|       256, whole classes         128, 4 (guess)                    64, 4
+batch, |P|       256, whole classes         128, 4 (4 is a guess)             64, 4
 loss             10 bins                    lambda 4, margin 0.02             negatives below 0.5
 memory           none                       3 batches                         55,000, after 1,000 steps
 optimiser        Adam, 1e-5                 Adam, 1e-5 (guess)                Adam, 1e-4
@@ -19,13 +19,15 @@ embedding layer  10 times the rate          3 times the rate                  1 
 epochs, drops    30, none                   80; 35 x 0.3                      35,000 steps; 19 x 0.1 (guess)
 batches          5 of each pair of groups   10 of each pair of groups         classes by their size
 views            256 x 256, crop 224, flip  256 x 256, crop 224, flip         there 20 to 100% of the area
-batch norm       frozen (guess)             frozen (guess)                    learns its statistics
+batch norm       frozen; there live         frozen (guess)                    learns its statistics
 pooling          mean                       mean                              mean; there the maximum
 model            the last epoch             the last epoch                    the last epoch
 precision        float32 without TF32       float32 without TF32              float32 without TF32
 
 (1) run_demo.m, get_opts.m and train_hard.m of kunhe/FastAP-metric-learning, MATLAB, which its authors name "for
-    reproducibility"; their model of 76.4 is that of epoch 12, picked on the test.
+    reproducibility"; their model of 76.4 is that of epoch 12, picked on the test. There the gradients of a batch come
+    in chunks of at most 90 images, each with a step of Adam and with live batch norm; here a batch is one step. How
+    it crops is not in the repository: crop and flip are a guess.
 (2) martius-lab/blackbox-backprop has the loss alone. Sahoo et al. (ICLR 2023, partly the same authors) say that they
     follow its training closely: batch, memory, weight decay, drop and the rate of the embedding layer are theirs. Their
     rate is 5e-7, searched for birds.

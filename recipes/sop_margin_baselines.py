@@ -19,16 +19,18 @@ weight decay     4e-4; beta 0               1e-4                        4e-4; be
 embedding layer  1 times the rate           1 times the rate            1 times the rate
 epochs, drops    40; 30 x 0.3               200, none                   45; 20, 35 x 0.3
 batches          classes equally often      one cluster until 190       classes equally often
-views            256 x 256, crop 224, flip  there 8 to 100% of area     there 8 to 100% of the area
+views            there 8 to 100% of area    there 8 to 100% of area     there 8 to 100% of the area
 model            the last epoch             the last epoch              the last epoch
 precision        float32 without TF32       float32 without TF32        float32 without TF32
 
 (1) sample_training_runs.sh and losses.py of Confusezius/Deep-Metric-Learning-Baselines, by Roth and Brattoli:
     --n_epochs 40 --tau 30. Its distance-weighted sampling leaves out the cut at 1.4 of the method's paper; its README
     has 76.1.
-(2) README.md and lib/loss/sampler.py of CompVis/metric-learning-divide-and-conquer.
+(2) README.md and lib/loss/sampler.py of CompVis/metric-learning-divide-and-conquer. There each slice of a vector is
+    normalised by itself, in the test too; here the whole vector is.
 (3) Result_Runs.sh of Confusezius/ICCV2019_MIC: --shared_num_classes 50 --adv_weights 250 --task_p 1 0.5 --tau 20 35
-    --random_cluster_pick_p 0.2 --cluster_update_freq 3, which counts the epochs between two updates.
+    --random_cluster_pick_p 0.2 --cluster_update_freq 3, which counts the epochs between two updates. There the second
+    head has the weight decay of the network and the predictor between the heads 1e-6; here both have none.
 
 This runs three trainings, each in a folder of its own; --loss mic runs that one alone, and with --crops released it has
 the views of the released code. Two of them cluster the training images, for which one process is needed.

@@ -3,6 +3,7 @@
 import json
 import os
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,27 @@ _file, _, _wanted = os.environ.get("SMOOTHAP_GUARANTEES", "").rpartition(":")
 _outcomes: defaultdict[int, list[dict[str, object]]] = defaultdict(list)
 
 
+@cache
+def has_alone(file):
+    """Whether no two tests of this file and others like it may run at once."""
+    return any(word in file.read_text(encoding="utf-8") for word in ("mark.alone", "milvus_servers"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """A file stays on one worker, which makes what its tests share once; so do all files that must not meet."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneWorker(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return "alone" if has_alone(config.rootpath / file) else file
+
+    return OneWorker(config, log)
+
+
 def pytest_collection_modifyitems(config, items):
+    items.sort(key=lambda item: not has_alone(item.path))  # they take longest, and are begun first
     for item in items:
         numbers = {marker.args[0] for marker in item.iter_markers("guarantee")}
         assert numbers <= set(GUARANTEES), f"{item.nodeid}: there is no such guarantee"

@@ -8,19 +8,18 @@ import time
 import uvicorn
 
 from smoothap.server.app import create_app
-from smoothap.server.limits import Limits
-from smoothap.server.run import Service, configuration
+from smoothap.server.run import configuration
+from smoothap.server.settings import Service
 
 
 @contextlib.contextmanager
-def served(albums, *, port=0, limits=None, proxies=(), base_path="", **options):
+def served(albums, *, port=0, local=False, log=None, **options):
     """Serve albums on a port, or any that is free, for the length of the block; gives the port."""
-    limits = limits or Limits()
+    service = Service(names=() if local else ("elsewhere",), **options)
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
-    app = create_app(albums, limits=limits, **options)
-    server = uvicorn.Server(configuration(app, Service(limits=limits, proxies=proxies, base_path=base_path)))
+    server = uvicorn.Server(configuration(create_app(albums, service, log), service))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     end = time.monotonic() + 20

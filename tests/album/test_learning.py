@@ -1,7 +1,10 @@
 """An album learns where that helps, and says so; where it does not, nothing changes."""
 
+import shutil
+
 import numpy as np
 import pytest
+import teachable_albums
 import torch
 from teachable_albums import vectors_and_labels
 
@@ -22,12 +25,21 @@ def untouched(album):
     return {file.name: file.read_bytes() for file in album.folder.iterdir() if file.is_file()}
 
 
-def test_photos_that_were_in_no_collection_are_found_better(taught_album):
-    album, labels = taught_album
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory):
+    """The folder of an album that was calibrated and has learnt, what was said of it, and the vectors before."""
+    album, labels = teachable_albums.taught_album(tmp_path_factory.mktemp("learnt") / "album"), vectors_and_labels()[1]
+    album.calibrate(album.vectors, labels, "labels")
+    before = np.array(album.vectors)
+    return album.folder, learn(album, progress=False), before
+
+
+def test_photos_that_were_in_no_collection_are_found_better(learnt):
+    folder, learning, vectors = learnt
+    album, labels = Album.open(folder), vectors_and_labels()[1]
     kept = {photo for one in album.collections.all().values() for photo in one.right}
     rest = [row for row in range(len(labels)) if row not in kept]
-    before = maps(album.vectors, labels, rest)
-    learning = learn(album, progress=False)
+    before = maps(vectors, labels, rest)
     assert learning.learnt
     assert learning.check.is_clear
     assert (learning.collections, learning.photos) == (12, 96)
@@ -36,14 +48,10 @@ def test_photos_that_were_in_no_collection_are_found_better(taught_album):
     assert others > before[1] - 0.01  # it is the same directions that matter to them
     assert album.learnt.collections == 12
     assert album.learnt.gain[1] > 0
-    again = Album.open(album.folder)
-    assert np.array_equal(again.vectors, album.vectors)
 
 
-def test_what_scores_mean_is_learnt_anew(taught_album):
-    album, labels = taught_album
-    album.calibrate(album.vectors, labels, "labels")
-    learn(album, progress=False)
+def test_what_scores_mean_is_learnt_anew(learnt, tmp_path):
+    album, labels = Album.open(shutil.copytree(learnt[0], tmp_path / "album")), vectors_and_labels()[1]
     calibration = album.calibration
     assert "12 collections, each left out of the learning in turn" in calibration.source
     # The recall that is asked for among classes that were not taught, and the one that comes back.
@@ -84,14 +92,14 @@ def test_few_collections_are_not_learnt_from(labelled_album):
     assert untouched(album) == before
 
 
-def test_a_check_changes_nothing_and_says_what_learning_says(taught_album):
+def test_a_check_changes_nothing_and_says_what_learning_says(taught_album, learnt):
     album, _ = taught_album
     before = untouched(album)
     checked = learn(album, check_only=True, progress=False)
     assert not checked.learnt
     assert checked.check.is_clear
     assert untouched(album) == before
-    assert learn(album, progress=False).check.taught == checked.check.taught
+    assert learnt[1].check.taught == checked.check.taught
 
 
 def test_the_same_marks_teach_the_same_bits_on_any_number_of_threads(taught_album):
@@ -99,7 +107,7 @@ def test_the_same_marks_teach_the_same_bits_on_any_number_of_threads(taught_albu
     threads = torch.get_num_threads()
     found = []
     try:
-        for number in (1, 2, 3):
+        for number in (1, 3):
             torch.set_num_threads(number)
             learn(album, progress=False)
             assert torch.get_num_threads() == number
@@ -107,12 +115,10 @@ def test_the_same_marks_teach_the_same_bits_on_any_number_of_threads(taught_albu
     finally:
         torch.set_num_threads(threads)
     assert (found[0] == found[1]).all()
-    assert (found[0] == found[2]).all()
 
 
-def test_learning_again_does_not_build_on_what_was_learnt(taught_album):
-    album, labels = taught_album
-    learn(album, progress=False)
+def test_learning_again_does_not_build_on_what_was_learnt(learnt, tmp_path):
+    album, labels = Album.open(shutil.copytree(learnt[0], tmp_path / "album")), vectors_and_labels()[1]
     first = np.array(album.vectors)
     learn(album, progress=False)
     assert (album.vectors == first).all()

@@ -223,7 +223,7 @@ def test_an_album_that_has_learnt_goes_into_a_collection_of_its_own(address, her
     server = MilvusServer(MilvusAddress.parse(address))
     first = current_collection(server)
     weights = np.random.default_rng(3).standard_normal((8, 25)).astype(np.float32)
-    learnt = {"projection": "", "dimension": 8, "photos": 1, "collections": 1, "gain": (0.0, 0.0, 0.0)}
+    learnt = {"dimension": 8, "photos": 1, "collections": 1, "gain": (0.0, 0.0, 0.0)}
     with here.store.writing():
         here.store.learn(Projection.from_array(weights), learnt, None)
     here = here.reopened()

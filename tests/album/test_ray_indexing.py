@@ -59,6 +59,12 @@ def actors() -> list[int]:
     ]
 
 
+def indexed(place, cluster, **options) -> dict[str, int]:
+    """What became of the photos."""
+    made = index_photos(place / "photos", place / "album", ray=cluster, progress=False, **options)
+    return made.report.counts()
+
+
 def check(place):
     """The album is the one that a plain run makes."""
     album = Album.open(place / "album")
@@ -74,11 +80,11 @@ def check(place):
 
 
 def test_actors_on_two_nodes_make_the_album(cluster, place):
-    indexed = index_photos(place / "photos", place / "album", model=str(place / "model"), ray=cluster, progress=False)
-    assert (indexed.counts["added"], indexed.counts["unreadable"], indexed.counts["seen"]) == (120, 1, 121)
+    counts = indexed(place, cluster, model=str(place / "model"))
+    assert (counts["added"], counts["unreadable"], counts["seen"]) == (120, 1, 121)
     check(place)
     (place / "photos" / "new.png").write_bytes(photo_bytes(999))
-    again = index_photos(place / "photos", place / "album", ray=cluster, progress=False).counts
+    again = indexed(place, cluster)
     assert (again["added"], again["unchanged"], again["unreadable"]) == (1, 120, 1)
 
 
@@ -95,9 +101,7 @@ def test_a_killed_actor_loses_nothing(cluster, place):
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
-    counts = index_photos(
-        place / "photos", place / "album", model=str(place / "model"), ray=cluster, progress=False
-    ).counts
+    counts = indexed(place, cluster, model=str(place / "model"))
     thread.join()
     assert killed
     assert counts["seen"] == 121
@@ -119,6 +123,6 @@ def test_a_killed_driver_loses_nothing(cluster, place):
     driver.wait()
     before = len(Album.open(place / "album"))
     assert before > 0
-    counts = index_photos(place / "photos", place / "album", ray=cluster, progress=False).counts
+    counts = indexed(place, cluster)
     assert counts["seen"] == 121
     check(place)

@@ -1,6 +1,5 @@
 """Ranking by neighbourhood: the graph of neighbours, the walk over it, and what a search makes of both."""
 
-import os
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothap import evaluate
-from smoothap.album import Album, graph_kernels, graph_walk, neighbourhood
+from smoothap.album import Album, graph_kernels, neighbourhood
 from smoothap.album import graph as graphs
 from smoothap.album.graph import Graph, build_graph
 from smoothap.album.ranked_lists import evaluate_ranked
@@ -84,7 +83,7 @@ def test_the_compiled_walk_has_the_bits_of_the_plain_one(seed, most, closed, num
     seeds = random.permutation(len(vectors))[:number]
     shut = random.random(len(vectors)) < closed
     arguments = graph.starts, graph.linked, graph.weights, seeds, random.random(number), shut, most, 15, 0.95
-    for plain, compiled in zip(graph_walk.reach(*arguments), graph_kernels.reach(*arguments), strict=True):
+    for plain, compiled in zip(neighbourhood.reach(*arguments), graph_kernels.reach(*arguments), strict=True):
         assert np.array_equal(plain, compiled)
 
 
@@ -104,7 +103,7 @@ def test_the_walk_is_the_sum_of_the_equation():
         expected = 0.95 * dense @ expected + 0.05 * source
     nothing = np.zeros(len(vectors), bool)
     links = graph.starts, graph.linked, graph.weights
-    nodes, values, _ = graph_walk.reach(*links, np.array([5]), np.ones(1), nothing, len(vectors), 15, 0.95)
+    nodes, values, _ = neighbourhood.reach(*links, np.array([5]), np.ones(1), nothing, len(vectors), 15, 0.95)
     assert np.allclose(values, expected[nodes], atol=1e-12)
 
 
@@ -214,23 +213,6 @@ def test_a_long_making_goes_on_in_the_background_and_photos_are_ranked_plainly_u
     assert ids(found) != ids(first)
 
 
-def test_the_ranking_is_the_same_with_and_without_numba(tmp_path):
-    vectors, _ = clusters(20, 20, 1.0)
-    album_of(vectors, path=tmp_path / "album").link(progress=False)
-    script = "import sys; from smoothap.album import Album; a = Album.open(sys.argv[1]); " + (
-        "print([[(h.id, h.score.hex(), h.through) for h in a.search(q, k=60)] for q in range(0, 400, 37)])"
-    )
-    answers = [
-        subprocess.run(
-            [sys.executable, "-c", script, str(tmp_path / "album")],
-            env=os.environ | environment, capture_output=True, text=True, check=True,
-        ).stdout
-        for environment in ({}, {"SMOOTHAP_NO_NUMBA": "1", "MKL_CBWR": "COMPATIBLE", "ATEN_CPU_CAPABILITY": "default"})
-    ]  # fmt: skip
-    assert answers[0] == answers[1]
-    assert len(answers[0]) > 1000
-
-
 @pytest.mark.parametrize("number", [1, 2, 3, 11])
 def test_albums_of_a_few_photos_are_ranked_too(number):
     vectors, _ = clusters(number, 1, 0.5)
@@ -239,6 +221,7 @@ def test_albums_of_a_few_photos_are_ranked_too(number):
     assert len(album.search(vectors[0], k=5)) == min(number, 5)
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_while_photos_are_linked_ends_well(tmp_path):
     script = """
 import sys, numpy as np

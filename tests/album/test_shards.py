@@ -151,7 +151,9 @@ index_photos(sys.argv[1], sys.argv[2], model=sys.argv[3], processes=2, progress=
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("code", [EMBED, INDEX], ids=["a worker", "the one who inserts"])
+@pytest.mark.parametrize(
+    "code", [pytest.param(EMBED, marks=pytest.mark.slow), INDEX], ids=["a worker", "the one who inserts"]
+)
 def test_whoever_is_killed_nothing_is_lost_or_there_twice(tmp_path, model, code):
     photos, out = photo_folder(tmp_path / "photos", 60), tmp_path / "album"
     source = os.pathsep.join([str(Path(__file__).parents[2] / "src"), os.environ.get("PYTHONPATH", "")])
@@ -321,7 +323,7 @@ def test_a_damaged_list_of_what_the_album_has_is_named(photos, tmp_path, model):
         embed_all(photos, out, model)
 
 
-def test_photos_of_a_table_and_their_columns_go_with_shards_and_processes(photos, tmp_path, model):
+def test_photos_of_a_table_and_their_columns_go_with_shards_and_processes(photos, tmp_path, model, no_processes):
     rows = [f"photos/class{number % 3}/{number:03}.png,thing {number % 2},{number * 10}" for number in range(9)]
     table = tmp_path / "table.csv"
     table.write_text("path,label,price\n" + "\n".join(rows) + "\n", encoding="utf-8")

@@ -155,7 +155,9 @@ def place(path):
     return number
 
 
-def test_all_photos_of_a_tar_fall_to_one_share_and_processes_share_shards(shards, tmp_path, model, monkeypatch):
+def test_all_photos_of_a_tar_fall_to_one_share_and_processes_share_shards(
+    shards, tmp_path, model, monkeypatch, no_processes
+):
     monkeypatch.setattr(album_shards, "PHOTOS_A_SHARD", 5)
     paths = [f"train-000.tar/{number}.png" for number in range(50)]
     assert len({place(path) for path in paths}) == 1

@@ -301,7 +301,7 @@ def test_eight_readers_and_a_writer_each_see_whole_versions_and_nobody_starves(t
     assert all(isinstance(one, list) for one in seen), seen
     assert min(rounds for rounds, _ in seen) > 3
     assert max(versions for _, versions in seen) > 3  # the album did change under them
-    assert float(run.stdout) < 15  # seconds of the slowest change, where others hold locks for moments
+    assert float(run.stdout) < 30  # seconds of the slowest change, where others hold locks for moments
     after = Album.open(album.folder)
     after.verify()
     assert len(after) == 40

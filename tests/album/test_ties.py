@@ -8,10 +8,10 @@ from smoothap import evaluate
 from smoothap.album import Album, calibration
 from smoothap.album.calibration import calibrate
 from smoothap.server.decoder import Decoder
-from smoothap.server.limits import Limits
 from smoothap.server.schemas import SearchRequest
 from smoothap.server.searching import answer, asked
 from smoothap.server.served_album import ServedAlbum
+from smoothap.server.settings import Limits
 
 
 @pytest.fixture(scope="module")

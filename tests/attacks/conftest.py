@@ -16,8 +16,9 @@ _SERVER = """
 import socket, sys
 from pathlib import Path
 from page_albums import pixel_album
-from smoothap.server.limits import Limits
-from smoothap.server.run import Service, run_server
+from smoothap.server.settings import Limits
+from smoothap.server.run import run_server
+from smoothap.server.settings import Service
 
 listener = socket.socket(fileno=int(sys.argv[1]))
 limits = Limits(

@@ -259,7 +259,7 @@ def test_damaged_settings_give_an_album_or_a_sentence(model_folder, tmp_path, da
 @fuzzed
 @given(data=st.data())
 def test_a_damaged_list_of_unreadable_photos_is_a_list_or_none(tmp_path, data):
-    from smoothap.album.refusals import read_refusals
+    from smoothap.album.walk import read_refusals
 
     whole = b'path,reason,bytes,modified_ns\na.jpg,empty,0,17\n"b,\n.jpg",cut,5,18\n'
     (tmp_path / "unreadable.csv").write_bytes(data.draw(damaged_text(whole)))

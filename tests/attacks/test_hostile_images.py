@@ -16,7 +16,7 @@ from PIL import Image
 
 from smoothap.data.reading import UnreadableImage
 from smoothap.server.decoder import Decoder
-from smoothap.server.limits import Limits
+from smoothap.server.settings import Limits
 
 pytestmark = pytest.mark.guarantee(16)
 

@@ -12,7 +12,7 @@ from attackers import ask, comes, head, status_of
 from page_server import served
 
 from smoothap.album import Album
-from smoothap.server.limits import Limits
+from smoothap.server.settings import Limits
 
 pytestmark = pytest.mark.guarantee(15)
 LIST, QUESTION = "/api/v1/albums/album/search.csv", json.dumps({"id": 0})
@@ -69,11 +69,11 @@ def test_a_visitor_who_does_not_read_is_cut_off(album):
 
 
 def test_a_slow_visitor_who_does_read_gets_everything(album):
-    limits = Limits(seconds_to_read=5)
+    limits = Limits(seconds_to_read=2)
     with served({"album": album}, limits=limits) as port, crowd(port, 1, ASKING, buffer=1 << 18) as (connection,):
         answer, began = bytearray(), time.monotonic()
         while not answer.endswith(b"\r\n0\r\n\r\n"):
-            time.sleep(0.4 if time.monotonic() - began < 7 else 0)
+            time.sleep(0.3 if time.monotonic() - began < 2.8 else 0)
             part = connection.recv(1 << 16)
             assert part, f"cut off after {len(answer):,} bytes"
             answer += part

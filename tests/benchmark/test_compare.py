@@ -29,6 +29,7 @@ def table_lines(text):
     return [line for line in text.splitlines() if line.startswith("| ")]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_one_command_makes_the_tables_the_page_and_the_results(words, tmp_path, capsys):
     more = {"methods": "smooth-ap,triplet", "seeds": 2, "trials": 2, "rounds": 1, "jobs": 2}
     smoothap(words(**more))

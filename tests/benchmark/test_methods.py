@@ -42,6 +42,17 @@ def test_options_are_numbers_under_the_names_of_the_method():
         open_methods("smooth-ap:margin=1")
 
 
+@pytest.mark.parametrize(
+    ("images", "steps", "memory"), [(59_551, 35_000, (55_000, 1_000)), (40_000, 3_500, (40_000, 100))]
+)
+def test_the_memory_of_pairs_is_the_released_one_or_the_whole_set(images, steps, memory):
+    rows = np.arange(images) // 4
+    given = ImageSet("sop train", range(images), rows, range(rows[-1] + 1), lambda row: None)
+    config = TrainingConfig(batch_size=64, steps=steps)
+    parts = METHODS["xbm"](TrainingSetup(given, None, config, BalancedBatches(rows, 64, 4)))
+    assert (parts.changes["memory_size"], parts.changes["memory_after"]) == memory
+
+
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_a_method_can_be_built_with_any_number_of_its_ranges(method):
     rows = np.repeat(np.arange(8), 4)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.functional import normalize
 
-from smoothap.benchmark.methods import mic
+from smoothap.benchmark.methods import METHODS, mic
 from smoothap.benchmark.methods.mic import (
     Independence,
     InterclassMining,
@@ -17,7 +17,11 @@ from smoothap.benchmark.methods.mic import (
     with_reversed_gradient,
     without_class,
 )
+from smoothap.data.image_set import ImageSet
+from smoothap.data.samplers import BalancedBatches
 from smoothap.models import Embedder
+from smoothap.training.config import TrainingConfig
+from smoothap.training.loss import TrainingSetup
 
 
 def test_the_reversal_turns_the_gradient_and_nothing_else():
@@ -77,6 +81,24 @@ def test_the_second_head_s_classes_count_in_their_share_of_the_steps():
         loss(model(images), labels).backward()
         learned.append(loss.surrogate.loss.beta.grad is not None)
     assert 10 < sum(learned) < 30
+
+
+def test_the_second_head_learns_with_the_clusters_at_random_among_them(monkeypatch):
+    model, loss, images, labels = mining()
+    monkeypatch.setattr(mic, "with_random_labels", lambda given, classes: (given + 1) % classes)
+    asked = []
+    loss.surrogate.register_forward_hook(lambda module, inputs, value: asked.append(inputs[1]))
+    loss(model(images), labels)
+    assert torch.equal(asked[0], (torch.arange(16) % 3 + 1) % 3)
+
+
+@pytest.mark.parametrize(("data_set", "share"), [("sop train", 0.5), ("cars train", 0.8)])
+def test_the_method_takes_the_share_of_its_set(data_set, share):
+    rows = np.arange(8) // 4
+    images = ImageSet(data_set, [str(row) for row in range(8)], rows, ["0", "1"], lambda row: None)
+    model = Embedder("test_resnet", 8, size=32, pretrained=False)
+    setup = TrainingSetup(images, model, TrainingConfig(batch_size=8), BalancedBatches(rows, 8, 4))
+    assert METHODS["mic"](setup).loss.second_steps == share
 
 
 def test_clusters_are_made_again_before_every_fourth_epoch_of_the_second_head_s_vectors(monkeypatch):

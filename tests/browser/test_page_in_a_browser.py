@@ -276,7 +276,7 @@ def test_a_photo_is_taken_by_drop_and_by_paste(opened, one):
 def test_an_empty_album_says_so(opened, nothing, keep_shot):
     page = opened(nothing)
     page.wait_for_selector(".message:not([hidden])")
-    assert "This album is empty" in page.locator(".message").text_content()
+    assert "This album is empty" in page.locator(".column .message").text_content()
     keep_shot(page, "empty")
 
 
@@ -357,9 +357,10 @@ def test_text_can_be_read_in_both_schemes(opened, two, scheme, keep_shot):
 def test_every_picture_and_button_has_a_name(opened, two):
     page = opened(two)
     ranked(page)
-    assert page.evaluate("[...document.images].filter((each) => !each.hidden && !each.alt).length") == 0
+    assert page.evaluate("[...document.images].filter((each) => each.checkVisibility() && !each.alt).length") == 0
     unnamed = """[...document.querySelectorAll("button")].filter((each) =>
-        !each.textContent.trim() && !each.getAttribute("aria-label") && !each.querySelector("img[alt]")).length"""
+        each.checkVisibility() && !each.textContent.trim() && !each.getAttribute("aria-label") &&
+        !each.querySelector("img[alt]")).length"""
     assert page.evaluate(unnamed) == 0
 
 

@@ -283,7 +283,7 @@ def test_a_photo_from_elsewhere_is_searched_for_the_person_in_it(page, tmp_path)
     page.wait_for_selector(".tile .frame")
     assert page.is_checked("#space-face")  # since people were looked at
     assert page.locator(".tile .name").all_inner_texts()[:2] in (["5.png", "8.png"], ["8.png", "5.png"])
-    page.uncheck("#space-face")
+    page.check("#space-photo")
     until(page, "!document.querySelector('.waiting') && !document.querySelector('.tile .frame')")
 
 
@@ -305,7 +305,7 @@ def test_where_people_are_not_shown_there_is_no_tab(party, opened):
         page = opened(f"http://127.0.0.1:{port}/#people=1")
         page.wait_for_selector(".tile")
         assert page.is_hidden("#tabs")
-        assert page.is_hidden("#space-row")
+        assert page.is_hidden("#spaces")
         page.click(".tile .picture")
         page.wait_for_selector("#viewer-facts dd")
         assert page.is_hidden("#viewer-faces-side")

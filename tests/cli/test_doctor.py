@@ -5,6 +5,7 @@ import pytest
 
 from smoothap._core.extras import EXTRAS
 from smoothap.cli import app, doctor
+from smoothap.models import open_model
 
 
 def printed(capsys, *words):
@@ -12,7 +13,16 @@ def printed(capsys, *words):
     return capsys.readouterr().out
 
 
-def test_the_check_says_whether_this_machine_computes_right(capsys):
+@pytest.fixture
+def small_networks(monkeypatch):
+    """A tiny network in the place of the default one, which the slow tests check."""
+    monkeypatch.setattr(
+        "smoothap.cli._self_check.open_model",
+        lambda _, **options: open_model("test_resnet", **{**options, "weights": "none"}),
+    )
+
+
+def test_the_check_says_whether_this_machine_computes_right(capsys, small_networks):
     text = printed(capsys, "--check", "--device", "cpu")
     for name in ("loss", "evaluation", "training", "16 bits", "speed"):
         assert f"\n  {name:<12} " in text
@@ -20,7 +30,7 @@ def test_the_check_says_whether_this_machine_computes_right(capsys):
     assert "This machine computes right." in text
 
 
-def test_a_machine_that_computes_wrong_is_told_so(capsys, monkeypatch):
+def test_a_machine_that_computes_wrong_is_told_so(capsys, monkeypatch, small_networks):
     for broken in ("KNOWN", "SmoothAP"):
         monkeypatch.setattr(f"smoothap.cli._self_check.{broken}", None)
     with pytest.raises(ValueError, match=r"does not compute right \(loss, evaluation, training, speed\)"):

@@ -91,6 +91,7 @@ def test_a_port_that_is_taken_is_no_reason_to_stop(place, capsys, monkeypatch):
     assert ports != [8000]
 
 
+@pytest.mark.slow
 def test_it_serves_and_takes_up_what_comes(place):
     command = [sys.executable, "-u", "-m", "smoothap", "photos", str(place / "My photos"), "--no-open", "--port", "0"]
     process = subprocess.Popen(

@@ -33,11 +33,16 @@ def work(folder: Path, model: Embedder, seed: int, ready: int) -> None:
     os.write(ready, b"!")
     while True:
         for _ in range(3):
-            (folder / "photos" / f"new{choose.randrange(30)}.png").write_bytes(photo_bytes(choose.randrange(10_000)))
+            photo = folder / "photos" / f"new{choose.randrange(30)}.png"
+            photo.with_suffix(".tmp").write_bytes(photo_bytes(choose.randrange(10_000)))
+            photo.with_suffix(".tmp").replace(
+                photo
+            )  # not torn: a torn photo is unreadable, and the album keeps the last
         if choose.random() < 0.5:
             victims = sorted((folder / "photos").glob("new*.png"))
             choose.choice(victims).unlink()
         album.update(labels=update.labels_by_folder, progress=False)
+        album.describe_regions(size=64, progress=False)
         ids = [photo.id for photo in album.photos]
         album.remove(choose.sample(ids, min(2, len(ids))))
         album.add(sorted((folder / "photos").rglob("*.png"))[:6], progress=False)
@@ -57,7 +62,7 @@ def was_interrupted(folder: Path) -> bool:
         return True
     with closing(sqlite3.connect(album / "album.db")) as connection:
         counted = dict(connection.execute("SELECT file, sum(length) FROM block GROUP BY file"))
-    there = {file.name: file.stat().st_size for file in album.glob("*-*") if not file.name.endswith(".npy")}
+    there = {file.name: file.stat().st_size for file in album.glob("*-*")}
     return any(size != counted.get(name) for name, size in there.items())
 
 
@@ -122,6 +127,8 @@ def main() -> None:
     if album.learnt is not None:
         album.unlearn()
     album.update(labels=update.labels_by_folder, progress=False)
+    album.describe_regions(size=64, progress=False)
+    assert album.region_space().regions(album).missing == 0
     check(folder, owners)
     fresh = Album.create(folder / "fresh", model, folder / "photos")
     fresh.update(labels=update.labels_by_folder, progress=False)

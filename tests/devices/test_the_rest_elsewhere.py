@@ -73,9 +73,9 @@ def losses_of(folder):
     return [row["loss"] for row in rows if "loss" in row]
 
 
-def test_a_frozen_training_elsewhere_is_the_one_here(any_second, benchmark, tmp_path, monkeypatch):
+def test_a_frozen_training_elsewhere_is_the_one_here(second_to_train_on, benchmark, tmp_path, monkeypatch):
     results = []
-    for place in ("cpu", any_second.place):
+    for place in ("cpu", second_to_train_on.place):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"cache of {place}"))
         frozen = freeze(benchmark, small_model().to(place), views=1)
         head = frozen.head(16, hidden=8)
@@ -101,15 +101,15 @@ def test_evaluation_gives_the_same_bits_elsewhere(any_second, gallery):
     "changes",
     [{"memory_size": 40, "diagnose_every": 1}, {"micro_batch_size": 5, "optimiser": "adam", "clip": 1.0}],
 )
-def test_a_training_elsewhere_is_the_training_here(any_second, benchmark, tmp_path, changes):
+def test_a_training_elsewhere_is_the_training_here(second_to_train_on, benchmark, tmp_path, changes):
     here = trained(benchmark, tmp_path / "here", "cpu", **changes)
-    there = trained(benchmark, tmp_path / "there", any_second.place, **changes)
+    there = trained(benchmark, tmp_path / "there", second_to_train_on.place, **changes)
     assert there.steps == here.steps == 3
     assert losses_of(tmp_path / "there") == pytest.approx(losses_of(tmp_path / "here"), abs=2e-3)
     assert next(Embedder.load(tmp_path / "there" / "model").parameters()).device.type == "cpu"
 
 
-@pytest.mark.parametrize("method", METHODS if LONG else ("margin", "xbm", "proxy-nca", "divide-and-conquer", "mic"))
+@pytest.mark.parametrize("method", METHODS if LONG else ("divide-and-conquer", "mic"))
 def test_every_method_trains_elsewhere(second, benchmark, tmp_path, method):
     assert trained(benchmark, tmp_path / "run", second.place, METHODS[method]).steps >= 3
 
@@ -172,8 +172,8 @@ def test_the_noise_of_score_differences_is_measured():
     assert score_noise(rows, rows) == 0
 
 
-def test_16_bits_elsewhere(any_second, benchmark, tmp_path):
-    result = trained(benchmark, tmp_path / "run", any_second.place, precision="float16")
+def test_16_bits_elsewhere(second_to_train_on, benchmark, tmp_path):
+    result = trained(benchmark, tmp_path / "run", second_to_train_on.place, precision="float16")
     assert result.steps == 3
 
 

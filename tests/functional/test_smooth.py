@@ -118,3 +118,18 @@ def test_shapes_that_do_not_fit_are_refused(scores, relevant):
 def test_scores_that_a_temperature_makes_infinite_are_refused():
     with pytest.raises(ValueError, match=r"3e\+37 divided by tau=0.01 are beyond torch.float32"):
         smooth_ap(torch.tensor([3e37, 2e37]), torch.tensor([True, False]), 0.01)
+
+
+def test_under_autocast_value_and_gradient_are_those_without(core_path):
+    random = torch.Generator().manual_seed(0)
+    scores, relevant = torch.rand(6, 40, generator=random), torch.rand(6, 40, generator=random) < 0.2
+    relevant[:, 0] = True
+    found = []
+    for enabled in (False, True):
+        given = scores.clone().requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            value = smooth_ap(given, relevant)
+        value.sum().backward()
+        found.append((value, given.grad))
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[0][1], found[1][1])

@@ -115,3 +115,13 @@ def test_negatives_of_a_query_without_a_positive_are_calibrated_too(seed, single
     labels = torch.tensor([place // 2 if place < 2 * pairs else place for place in range(len(embeddings))])
     expected = ContrastiveLoss(0.9, 0.6, distance=CosineSimilarity())(embeddings, labels)
     assert CalibrationLoss()(embeddings, labels).item() == pytest.approx(expected.item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", [CalibrationLoss(), Roadmap()])
+def test_a_query_whose_class_is_not_in_the_set_keeps_all_its_negatives(loss):
+    random = torch.Generator().manual_seed(0)
+    embeddings, items = (torch.randn(8, 6, generator=random, dtype=torch.float64) for _ in range(2))
+    labels, item_labels = torch.arange(8) % 4, torch.arange(8) % 3
+    mask = labels[:, None] == item_labels
+    by_mask = loss(embeddings, ref_emb=items, positives=mask)
+    torch.testing.assert_close(loss(embeddings, labels, ref_emb=items, ref_labels=item_labels), by_mask)

@@ -73,7 +73,7 @@ def test_large_and_small_numbers_of_classes_agree_where_they_meet():
 
 
 # The truth is the expected value over draws of as many classes: `docs/maths.md` has more of these.
-@pytest.mark.parametrize(("classes", "draws"), [(20, 250), (100, 120)])
+@pytest.mark.parametrize(("classes", "draws"), [(20, 250), pytest.param(100, 120, marks=pytest.mark.slow)])
 def test_at_least_93_of_100_intervals_hold_the_truth(classes, draws):
     reports = [report_of(classes, seed) for seed in range(draws)]
     truth = np.mean([report.mean_average_precision for report in reports])

@@ -133,3 +133,28 @@ def test_a_recall_that_is_asked_for_twice_is_one():
     twice, once = evaluate(vectors, labels, recall_at=(1, 1, 10)), evaluate(vectors, labels, recall_at=(1, 10))
     assert twice.to_json() == once.to_json()
     assert twice.interval("precision_at_10").value == pytest.approx(once.precision[10])
+
+
+def test_a_matrix_of_0_and_1_is_one_however_it_is_given():
+    random = np.random.default_rng(3)
+    vectors, marks = random.normal(size=(40, 6)), np.eye(5, dtype=int)[random.integers(5, size=40)]
+    marks[::3, 0] = 1
+    wanted = evaluate(vectors, marks, progress=False).to_json()
+    for rows in (marks.tolist(), list(marks), [torch.from_numpy(row) for row in marks], marks.astype(bool).tolist()):
+        assert evaluate(vectors, rows, progress=False).to_json() == wanted
+
+
+def test_labels_that_are_numbers_in_a_list_of_tensors_are_numbers():
+    vectors, labels = np.random.default_rng(4).normal(size=(30, 4)), np.arange(30) % 4
+    wanted = evaluate(vectors, labels, progress=False).to_json()
+    assert evaluate(vectors, list(torch.from_numpy(labels)), progress=False).to_json() == wanted
+
+
+def test_ndcg_has_one_value_in_the_report_and_in_its_interval():
+    random = np.random.default_rng(5)
+    vectors, labels = random.normal(size=(60, 6)), np.arange(60) % 20
+    labels[labels > 14] = np.arange(50, 65)[: (labels > 14).sum()] % 5 + 15  # gains alone: no other of these classes
+    labels[-3:] = 20, 21, 22
+    report = evaluate(vectors, labels, relevance=np.eye(23) + 0.5 * random.integers(2, size=(23, 23)), progress=False)
+    assert (report.first_hit_rank == 0).any()
+    assert report.interval("ndcg", level=0.95).value == pytest.approx(report.ndcg, abs=1e-12)

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import torch
-from convert_resnet50 import converted, read_shards, with_keras_strides
+from convert_resnet50 import converted, read_shards
 from torch.nn import functional as F
 
 from smoothap.models.weights import build_backbone
@@ -75,7 +75,7 @@ def test_the_features_are_those_of_keras_graph(tmp_path):
     weights = [{"name": name, "shape": list(values.shape), "dtype": "float32"} for name, values in arrays.items()]
     manifest = {"weightsManifest": [{"paths": ["one.bin", "two.bin"], "weights": weights}]}
     (tmp_path / "model.json").write_text(json.dumps(manifest))
-    backbone = build_backbone("resnet50.tv_in1k", pretrained=False)
+    backbone = build_backbone("resnet50_keras", pretrained=False)
     missing, unknown = backbone.load_state_dict(converted(read_shards(tmp_path)), strict=False)
     assert unknown == []
     assert all(name.endswith("num_batches_tracked") for name in missing)
@@ -83,6 +83,6 @@ def test_the_features_are_those_of_keras_graph(tmp_path):
     mean, std = (torch.tensor(values)[:, None, None] for values in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
     with torch.no_grad():
         expected = keras_features(arrays, pixels)
-        found = with_keras_strides(backbone.eval())((pixels / 255 - mean) / std)
+        found = backbone.eval()((pixels / 255 - mean) / std)
     # At the border Keras pads with its own mean colour, half a level from ours.
     assert float((found - expected).norm() / expected.norm()) < 0.002

@@ -204,6 +204,7 @@ def test_a_network_with_another_input_is_refused_with_what_to_bring(tmp_path):
         open_recogniser(tmp_path / "none.onnx")
 
 
+@pytest.mark.slow
 def test_an_iresnet_is_taken_from_its_folder(tmp_path):
     torch.manual_seed(0)
     folder = Embedder("iresnet50", None, pretrained=False).eval().save(tmp_path / "arcface")
@@ -331,6 +332,7 @@ print(json.dumps(report))
 """
 
 
+@pytest.mark.slow
 @needs_weights
 def test_200_people_in_one_photo_take_25_times_as_long_as_8_and_hardly_more_memory():
     run = subprocess.run([sys.executable, "-c", CROWD], capture_output=True, text=True, check=True, timeout=300)

@@ -4,6 +4,7 @@ import pytest
 from page_albums import before_and_after, pixel_album
 
 from smoothap.server.app import create_app
+from smoothap.server.settings import Service
 
 ADDRESS = "http://127.0.0.1:8000"
 
@@ -24,8 +25,9 @@ def connect():
     testclient = pytest.importorskip("starlette.testclient")
     clients = []
 
-    def new(albums, address=ADDRESS, **options):
-        client = testclient.TestClient(create_app(albums, **options), base_url=address, raise_server_exceptions=False)
+    def new(albums, address=ADDRESS, log=None, **options):
+        app = create_app(albums, Service(**options), log)
+        client = testclient.TestClient(app, base_url=address, raise_server_exceptions=False)
         client.__enter__()
         clients.append(client)
         return client

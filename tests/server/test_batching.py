@@ -32,9 +32,9 @@ def test_photos_that_wait_for_the_network_go_through_it_together():
         assert go_on.wait(30)
         return [10 * question for question in questions]
 
-    counted, key = [], object()
+    counted = []
     together, results = Batching(counted.append), {}
-    threads = [threading.Thread(target=lambda n=n: results.update({n: together.ask(key, slow, n)})) for n in range(21)]
+    threads = [threading.Thread(target=lambda n=n: results.update({n: together.ask(slow, n)})) for n in range(21)]
     threads[0].start()
     assert first_is_in.wait(30)
     for thread in threads[1:]:
@@ -59,8 +59,8 @@ def test_lanes_share_what_waits_and_keep_to_one_core_each():
         return questions
 
     before = torch.get_num_threads()
-    together, results, key = Batching(lanes=2), {}, object()
-    threads = [threading.Thread(target=lambda n=n: results.update({n: together.ask(key, slow, n)})) for n in range(2)]
+    together, results = Batching(lanes=2), {}
+    threads = [threading.Thread(target=lambda n=n: results.update({n: together.ask(slow, n)})) for n in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -148,5 +148,5 @@ def test_a_batch_that_fails_fails_for_each_of_its_photos_and_for_no_other():
 
     together = Batching()
     with pytest.raises(ValueError, match="no memory"):
-        together.ask("one", breaks, None)
-    assert together.ask("other", lambda questions: questions, 7) == 7
+        together.ask(breaks, None)
+    assert together.ask(lambda questions: questions, 7) == 7

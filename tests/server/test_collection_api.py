@@ -49,15 +49,12 @@ def test_a_collection_is_made_marked_renamed_deleted_and_undone(api, kept):
     assert (on_disk.right, on_disk.wrong) == ((1, 2, 3), (9,))
 
 
-def test_what_another_process_writes_is_seen_and_a_page_that_knows_all_hears_so(api, kept):
-    first = api.get(BASE)
-    tag = first.headers["etag"]
-    assert api.get(BASE, headers={"if-none-match": tag}).status_code == 304
+def test_what_another_process_writes_is_seen(api, kept):
+    first = ok(api.get(BASE))
     kept.collections.add("from elsewhere", [5])
-    second = api.get(BASE, headers={"if-none-match": tag})
-    assert second.status_code == 200
-    assert second.json()["version"] != first.json()["version"]
-    assert second.json()["collections"][0]["name"] == "from elsewhere"
+    second = ok(api.get(BASE))
+    assert second["version"] != first["version"]
+    assert second["collections"][0]["name"] == "from elsewhere"
 
 
 def test_all_that_a_search_finds_is_kept_but_for_what_is_marked_wrong(api):
@@ -103,49 +100,6 @@ def test_two_browsers_that_write_at_once_lose_nothing(kept):
         assert set(ok(client.get(f"{BASE}/{key}"))["right"]) == set(range(60))
 
 
-WRITES = [
-    ("POST", BASE, {"name": "x"}),
-    ("POST", f"{BASE}/1/marks", {"right": [7]}),
-    ("POST", f"{BASE}/1/keep", {"id": 0}),
-    ("PATCH", f"{BASE}/1", {"name": "x"}),
-    ("DELETE", f"{BASE}/1", None),
-    ("POST", f"{BASE}/undo", {}),
-    ("POST", f"{BASE}/import", {"collections": []}),
-]
-READS = [("GET", f"{BASE}/1/originals", None), ("GET", f"{BASE}/1/originals.zip", None)]
-
-
-@pytest.mark.parametrize(("method", "address", "content"), WRITES + READS)
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"origin": "https://evil.example"},
-        {"origin": "null"},
-        {"sec-fetch-site": "cross-site"},
-        {"sec-fetch-site": "same-site"},
-    ],
-)
-def test_a_page_of_another_site_changes_nothing_and_gets_no_originals(api, kept, method, address, content, headers):
-    kept.collections.add("dog", [1])
-    before = kept.collections.version
-    if method == "GET" and "origin" in headers:
-        headers = {**headers, "sec-fetch-site": "cross-site"}  # as browsers send it with what they read
-    answer = api.request(method, address, json=content, headers=headers)
-    assert answer.status_code == 403
-    assert kept.collections.version == before
-
-
-@pytest.mark.parametrize(("method", "address", "content"), WRITES + READS)
-def test_where_there_is_a_token_it_is_asked_for(connect, kept, method, address, content):
-    kept.collections.add("dog", [1])
-    guarded, before = connect({"letters": kept}, token="secret"), kept.collections.version
-    assert guarded.request(method, address, json=content).status_code == 401
-    assert guarded.request(method, address, json=content, headers={"authorization": "Bearer wrong"}).status_code == 401
-    assert kept.collections.version == before
-    allowed = guarded.request(method, address, json=content, headers={"authorization": "Bearer secret"})
-    assert allowed.status_code in (200, 422)  # 422: an empty list to import
-
-
 @pytest.mark.parametrize("local", [True, False])
 def test_a_zip_says_where_photos_were_taken_only_on_this_computer(kept, local):
     """The owner gets the originals, or asks for them without places; a visitor gets all but the place."""
@@ -183,7 +137,7 @@ def test_the_zip_of_the_originals_is_what_was_announced(api, kept):
         contents = [archive.read(name) for name in archive.namelist()]
     assert contents == [kept.photo_path(identity).read_bytes() for identity in (0, 3, 8)]
     kept.photo_path(3).unlink()
-    assert [each["name"] for each in ok(api.get(f"{BASE}/{key}/originals"))["missing"]] == [kept.photo(3).path]
+    assert list(ok(api.get(f"{BASE}/{key}/originals"))["missing"]) == [kept.photo(3).path]
 
 
 def test_a_collection_is_made_with_its_first_photos_in_one_step(api):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from page_albums import pixel_album
 from page_server import served
 
 from smoothap import server
@@ -35,7 +36,7 @@ def test_other_names_are_refused_so_that_no_rebound_name_reaches_us(client, host
 
 
 def test_beyond_this_machine_addresses_are_names_too_and_other_names_are_not(connect, album):
-    client = connect({"a": album}, hosts=frozenset({"shelf"}), any_address=True, token=TOKEN)
+    client = connect({"a": album}, host="0.0.0.0", names=("shelf",), token=TOKEN)
     bearer = {"authorization": f"Bearer {TOKEN}"}
     for host, status in (("192.168.1.5:8000", 200), ("shelf", 200), ("evil.example", 421)):
         assert client.get(ALBUMS, headers={"host": host, **bearer}).status_code == status
@@ -70,6 +71,48 @@ def test_a_page_of_another_site_cannot_show_our_pictures_but_can_link_to_us(clie
     shown = client.get("/api/v1/albums/letters/photos/1/image", headers={**cross, "sec-fetch-mode": "no-cors"})
     assert shown.status_code == 403
     assert client.get("/", headers={**cross, "sec-fetch-mode": "navigate"}).status_code == 200
+
+
+@pytest.fixture
+def kept(tmp_path):
+    album = pixel_album(tmp_path / "letters", path=tmp_path / "album")
+    album.collections.add("dog", [1])
+    return album
+
+
+def operations(client):
+    """Each operation of the API at an address: its method, and how far it is asked for what is there."""
+    paths = client.get("/api/openapi.json").json()["paths"]
+    assert len(paths) > 30
+    for path, methods in paths.items():
+        address = path.replace("{album}", "letters").replace("{form}", "csv")
+        yield from ((method.upper(), re.sub(r"\{\w+\}", "1", address)) for method in methods)
+
+
+@pytest.mark.guarantee(17)
+def test_whatever_the_api_has_is_refused_to_a_page_of_another_site(connect, kept):
+    client, before = connect({"letters": kept}, write_token=TOKEN), kept.collections.version
+    for method, address in operations(client):
+        for headers in (
+            {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}, {"origin": "null"},
+            {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"},
+        ):  # fmt: skip
+            if method == "GET" and "sec-fetch-site" not in headers:
+                continue  # browsers send it with what a page reads
+            assert client.request(method, address, json={}, headers=headers).status_code == 403, (method, address)
+    assert kept.collections.version == before
+
+
+@pytest.mark.guarantee(17)
+def test_whatever_the_api_has_asks_for_the_token_where_there_is_one(connect, kept):
+    open_one, guarded = connect({"letters": kept}), connect({"letters": kept}, token=TOKEN)
+    before = kept.collections.version
+    for method, address in operations(open_one):
+        for headers in ({}, {"authorization": "Bearer wrong"}):
+            assert guarded.request(method, address, json={}, headers=headers).status_code == 401, (method, address)
+    assert kept.collections.version == before
+    allowed = guarded.get("/api/v1/albums/letters/collections", headers={"authorization": f"Bearer {TOKEN}"})
+    assert allowed.status_code == 200
 
 
 def test_without_the_token_nothing_is_answered(connect, album):
@@ -174,7 +217,7 @@ def test_programs_may_send_the_token_as_a_header_or_in_an_address_of_the_api(con
 
 
 def test_names_below_an_allowed_one_are_ours_and_no_others(connect, album):
-    client = connect({"a": album}, hosts=frozenset({"search", "*.shop.example"}))
+    client = connect({"a": album}, names=("search", "*.shop.example"))
     for host, status in {
         "search:8126": 200, "SEARCH": 200, "www.shop.example": 200, "a.b.shop.example:80": 200, "shop.example": 421,
         "evilshop.example": 421, "shop.example.evil.org": 421, "*.shop.example": 200, ".shop.example": 421,

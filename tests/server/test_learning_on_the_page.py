@@ -98,17 +98,3 @@ def test_a_process_that_dies_leaves_the_album_and_says_so(album, connect, monkey
     assert files == {
         file.name: file.read_bytes() for file in album.collections.folder.parent.iterdir() if file.is_file()
     }
-
-
-@pytest.mark.parametrize("method", ["post", "delete"])
-def test_pages_of_other_sites_cannot_make_it_learn_or_forget(album, connect, method):
-    client = connect({"album": album})
-    for headers in ({"origin": "http://elsewhere.example"}, {"sec-fetch-site": "cross-site"}):
-        assert getattr(client, method)(ADDRESS, headers=headers).status_code == 403
-    assert not client.get(ADDRESS).json()["running"]
-
-
-@pytest.mark.parametrize("method", ["get", "post", "delete"])
-def test_a_token_is_asked_for_where_there_is_one(album, connect, method):
-    client = connect({"album": album}, token="secret")
-    assert getattr(client, method)(ADDRESS).status_code == 401

@@ -106,6 +106,19 @@ def test_marks_put_faces_in_and_out_and_undo_takes_each_back(client):
     assert "nothing to undo" in post(client, "people/undo", status=409)["detail"]
 
 
+def test_what_was_said_is_undone_through_any_process_and_also_after_a_restart(client, connect, party):
+    anna = person_in(client, 0)["number"]
+    client.put(f"{BASE}/people/{anna}/name", json={"name": "Anna"})
+    post(client, f"people/{anna}/stranger")
+    other = connect({"party": type(party).open(party.folder)})
+    assert get(other, "people")["undo"] == "A stranger"
+    assert post(other, "people/undo")["undo"] == "6 photos of Anna"
+    assert person_in(client, 0)["name"] == "Anna"
+    type(party).open(party.folder).people.no_face([0])  # something that is said elsewhere is no step of this page
+    assert get(client, "people")["undo"] is None
+    assert "nothing to undo" in post(client, "people/undo", status=409)["detail"]
+
+
 def test_what_is_missing_of_a_person_is_offered_most_alike_first_and_taken_in(client, party, monkeypatch):
     add_somebody_like_anna(party, monkeypatch)
     asked = next(each for each in get(client, "people/questions") if each["one"]["photos"] == 1)
@@ -220,7 +233,7 @@ def test_a_search_by_face_takes_a_photo_a_face_a_box_and_a_vector(client, party)
     assert "no face was found in it" in post(client, "search", status=422, id=7, space="face")["detail"]
     assert "space=face" in post(client, "search", status=422, id=3, face=2)["detail"]
     assert (
-        "another network"
+        "another model"
         in post(client, "search", status=409, **{**second["query"], "model": "x"}, space="face")["detail"]
     )
     drawn = post(client, "search", id=7, space="face", box=[0.1, 0.1, 0.3, 0.3], limit=3)

@@ -73,3 +73,11 @@ def test_what_parts_do_not_have_is_refused(asking, connect, parted, album):
     without = connect({"letters": album}).post("/api/v1/albums/letters/search", json={"id": 1, "space": "region"})
     assert 400 <= without.status_code < 500
     assert "--regions" in without.json()["detail"]
+
+
+def test_an_album_says_whether_it_knows_parts_and_their_scores_are_counted(asking, connect, parted, album):
+    listed = connect({"parted": parted, "letters": album}).get("/api/v1/albums").json()["albums"]
+    assert {each["name"]: each["regions"] for each in listed} == {"parted": True, "letters": False}
+    answer = asking(id=3, limit=20, statistics=True).json()
+    scores = [hit["score"] for hit in answer["hits"]]
+    assert (answer["ranked"], answer["lowest"], answer["highest"]) == (11, min(scores), max(scores))

@@ -43,7 +43,7 @@ def test_what_albums_there_are_and_what_they_can(client, connect, albums, album)
     assert client.get("/api/v1/albums").json()["albums"] == [
         {
             "name": "letters", "version": album.version, "photos": 96, "dimension": 64, "columns": [], "labelled": True,
-            "takes_photos": True, "calibrated": False, "keeps": False, "people": False,
+            "takes_photos": True, "calibrated": False, "keeps": False, "people": False, "regions": False,
         }
     ]  # fmt: skip
     both = connect(albums).get("/api/v1/albums").json()

@@ -12,6 +12,7 @@ WRONG = {
     "head_lr_multiplier": -3,
     "memory_size": -1,
     "memory_after": -1,
+    "milestones": (3, -1),
     "warm_up": -5,
     "weight_decay": -1,
     "gamma": 0,

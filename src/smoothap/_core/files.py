@@ -1,13 +1,15 @@
 """Files that are either the old one or the new one, never half of each, and folders that have one writer at a time."""
 
+import csv
 import errno
 import hashlib
+import io
 import json
 import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +37,39 @@ class FolderBusy(ValueError):  # noqa: N818
 def is_full(error: BaseException) -> bool:
     """Whether the error says that the disk, or the user's share of it, is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def digest_of(file: Path) -> str:
+    """The SHA-256 of a file's bytes."""
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 22):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def free_name(name: str, is_taken: Callable[[str], bool], *, suffix: bool = False) -> str:
+    """The name, or else the first of "name (2)", "name (3)" and so on; with `suffix`, before the suffix of a file."""
+    stem, dot, end = name.rpartition(".") if suffix else ("", "", "")
+    if not stem or "/" in end or stem.endswith("/"):
+        stem, dot, end = name, "", ""
+    number, free = 1, name
+    while is_taken(free):
+        number += 1
+        free = f"{stem} ({number}){dot}{end}"
+    return free
+
+
+def csv_of(rows: Iterable[Iterable[Any]]) -> bytes:
+    """Rows as a table of text, in which paths of any bytes may be."""
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows(rows)
+    return table.getvalue().encode(errors="surrogateescape")
+
+
+def rows_of_csv(content: bytes) -> list[list[str]]:
+    """The rows of such a table."""
+    return list(csv.reader(io.StringIO(content.decode(errors="surrogateescape"), newline="")))
 
 
 def write_atomically(path: Path | str, content: bytes | str | Callable[[Path], None]) -> Path:

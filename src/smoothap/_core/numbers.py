@@ -38,7 +38,8 @@ def check_numbers(options: Any) -> None:
         if not kinds or (value is None and kinds[0] is not hint):
             continue
         kind, limits = get_args(kinds[0])
-        is_number = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
-        if not (is_number and -math.inf < value < math.inf and value in limits):
-            whole = "whole number" if kind is int else "number"
-            raise ValueError(f"{name} must be a {whole} {limits}, not {value!r}")
+        for number in value if isinstance(value, tuple) else (value,):
+            is_number = isinstance(number, Integral if kind is int else Real) and not isinstance(number, bool)
+            if not (is_number and -math.inf < number < math.inf and number in limits):
+                whole = "whole number" if kind is int else "number"
+                raise ValueError(f"{name} must be a {whole} {limits}, not {number!r}")

@@ -9,17 +9,15 @@ taken.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 
 import numpy as np
 import torch
 
-from smoothap.album._learn_training import Start, train_projection
-from smoothap.album._training_set import Lessons
+from smoothap.album._learn_training import Lessons, train_projection
 from smoothap.album.calibration import Calibration, calibrate, merged
-from smoothap.album.queries import unit_vectors
-from smoothap.album.vectors import Vectors
+from smoothap.album.projection import Projection
+from smoothap.album.vectors import Vectors, unit_vectors
 from smoothap.functional import average_precision
 from smoothap.metrics.bootstrap import Interval, class_intervals
 
@@ -54,13 +52,8 @@ class Check:
         return self.taught.low > 0 and self.taught.value >= LEAST_GAIN and self.untaught.value >= -TOLERATED_LOSS
 
 
-@dataclass(frozen=True, eq=False)
-class _Fold:
-    """Marked photos that are left out of a training, places (m,), and what is left to learn from."""
-
-    left_out: np.ndarray
-    queries_of: np.ndarray  # (c,) bool: the collections that are asked for
-    lessons: Lessons
+# Marked photos that are left out of a training (n,) bool, the collections (c,) bool that are asked for, what is taught.
+_Fold = tuple[np.ndarray, np.ndarray, Lessons]
 
 
 def trainings(lessons: Lessons) -> int:
@@ -68,11 +61,17 @@ def trainings(lessons: Lessons) -> int:
     return _TIMES * _PHOTO_FOLDS + _collection_folds(lessons)
 
 
-def check(vectors: Vectors, lessons: Lessons, start: Start, step: Callable[[], None]) -> Check:
+def check(
+    vectors: Vectors, lessons: Lessons, start: Projection, unmarked: np.ndarray, step: Callable[[], None]
+) -> Check:
     """Cross-validate on the album's vectors (n, d); `step` is called after each step of each training."""
-    others = np.sort(np.random.default_rng(0).permutation(start.unmarked)[:_RANKED_AMONG])
-    rank = partial(_Ranked.of, vectors, lessons, start, others, step=step)
-    halves, parts = [[rank(fold) for fold in folds(lessons)] for folds in (_halves, _parts)]
+
+    def rank(left_out: np.ndarray, asked: np.ndarray, taught: Lessons) -> _Ranked:
+        end = train_projection(vectors, taught, start, unmarked, step)
+        return _ranked(vectors, lessons, left_out, asked, others, start, end)
+
+    others = np.sort(np.random.default_rng(0).permutation(unmarked)[:_RANKED_AMONG])
+    halves, parts = [[rank(*fold) for fold in folds(lessons)] for folds in (_halves, _parts)]
     taught, untaught = _mean_precisions(halves), _mean_precisions(parts)  # (collections, 1 + strengths)
     harmless = (untaught[:, 1:] - untaught[:, :1]).mean(axis=0) >= -TOLERATED_LOSS / 2
     gains = np.where(harmless, (taught[:, 1:] - taught[:, :1]).mean(axis=0), -np.inf)
@@ -90,7 +89,7 @@ def check(vectors: Vectors, lessons: Lessons, start: Start, step: Callable[[], N
 def _halves(lessons: Lessons) -> Iterator[_Fold]:
     for seed, fold in product(range(_TIMES), range(_PHOTO_FOLDS)):
         left_out = lessons.folds(_PHOTO_FOLDS, seed) == fold
-        yield _Fold(np.flatnonzero(left_out), np.ones(len(lessons.names), bool), lessons.subset(~left_out))
+        yield left_out, np.ones(len(lessons.names), bool), lessons.subset(~left_out)
 
 
 def _parts(lessons: Lessons) -> Iterator[_Fold]:
@@ -98,7 +97,7 @@ def _parts(lessons: Lessons) -> Iterator[_Fold]:
     folds = np.random.default_rng(1).permutation(np.arange(len(lessons.names)) % number)
     for fold in range(number):
         columns = folds == fold
-        yield _Fold(np.flatnonzero((lessons.member & columns).any(axis=1)), columns, lessons.without(columns))
+        yield (lessons.member & columns).any(axis=1), columns, lessons.without(columns)
 
 
 def _collection_folds(lessons: Lessons) -> int:
@@ -109,40 +108,38 @@ def _collection_folds(lessons: Lessons) -> int:
 class _Ranked:
     """A fold after its training: AP (queries, 1 + strengths) of each query before it and at each strength.
 
-    collections (queries,): which of them a query asks for; `begin` and `end` (m, k) are the photos left out, as the
-    training began and ended with them.
+    collections (queries,): which of them a query asks for; member (m, c): who of the photos left out is in which of
+    those that were asked for; `begin` and `end` (m, k): these photos as the training began and ended with them.
     """
 
-    fold: _Fold
     precisions: np.ndarray
     collections: np.ndarray
+    member: np.ndarray
     begin: np.ndarray
     end: np.ndarray
 
-    @classmethod
-    def of(
-        cls,
-        vectors: Vectors,
-        lessons: Lessons,
-        start: Start,
-        others: np.ndarray,
-        fold: _Fold,
-        step: Callable[[], None],
-    ) -> "_Ranked":
-        """Train without the fold, and rank its photos among each other and the `others`, rows of the album."""
-        projection = train_projection(vectors, fold.lessons, start, step)
-        items = np.asarray(vectors[np.concatenate([lessons.rows[fold.left_out], others])], np.float32)
-        begin, end = items @ start.weight.T, items @ projection.weight.T + projection.bias
-        member = lessons.member[fold.left_out]
-        columns = np.flatnonzero(fold.queries_of & (member.sum(axis=0) > 1))
-        queries = {column: _some(np.flatnonzero(member[:, column]), column) for column in columns.tolist()}
-        ways = [items, *((1 - strength) * begin + strength * end for strength in STRENGTHS)]
-        precisions = [np.concatenate([_precisions(way, places, member[:, column])
-                                      for column, places in queries.items()] or [np.empty(0)])
-                      for way in map(_units, ways)]  # fmt: skip
-        asked = np.repeat([*queries], [len(places) for places in queries.values()]).astype(np.int64)
-        photos = slice(len(fold.left_out))
-        return cls(fold, np.stack(precisions, axis=1), asked, begin[photos], end[photos])
+
+def _ranked(
+    vectors: Vectors,
+    lessons: Lessons,
+    left_out: np.ndarray,
+    asked: np.ndarray,
+    others: np.ndarray,
+    start: Projection,
+    trained: Projection,
+) -> _Ranked:
+    """The photos that were left out, ranked among each other and the `others`, rows of the album."""
+    items = np.asarray(vectors[np.concatenate([lessons.rows[left_out], others])], np.float32)
+    begin, end = items @ start.weight.T, items @ trained.weight.T + trained.bias
+    member = lessons.member[left_out] & asked
+    columns = np.flatnonzero(member.sum(axis=0) > 1)
+    queries = {column: _some(np.flatnonzero(member[:, column]), column) for column in columns.tolist()}
+    ways = [items, *((1 - strength) * begin + strength * end for strength in STRENGTHS)]
+    precisions = [np.concatenate([_precisions(way, places, member[:, column])
+                                  for column, places in queries.items()] or [np.empty(0)])
+                  for way in map(_units, ways)]  # fmt: skip
+    collections = np.repeat([*queries], [len(places) for places in queries.values()]).astype(np.int64)
+    return _Ranked(np.stack(precisions, axis=1), collections, member, begin[: len(member)], end[: len(member)])
 
 
 def _some(places: np.ndarray, seed: int) -> np.ndarray:
@@ -176,9 +173,8 @@ def _calibration(folds: list[_Ranked], lessons: Lessons, strength: float) -> Cal
     source = f"{len(lessons.names)} collections, each left out of the learning in turn"
     parts: list[Calibration] = []
     for ranked in folds:
-        member = lessons.member[ranked.fold.left_out] & ranked.fold.queries_of
-        one = member.sum(axis=1) == 1  # of a photo in two collections, no pair is right or wrong for certain
-        labels = member[one].argmax(axis=1)
+        one = ranked.member.sum(axis=1) == 1  # of a photo in two collections, no pair is right or wrong for certain
+        labels = ranked.member[one].argmax(axis=1)
         if (np.bincount(labels, minlength=1) > 1).sum() > 1:
             mixed = (1 - strength) * ranked.begin[one] + strength * ranked.end[one]
             parts.append(calibrate(unit_vectors(mixed), labels, source))

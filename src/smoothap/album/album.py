@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,30 +18,20 @@ from smoothap.album.duplicates import Pair, pairs_above
 from smoothap.album.face_search import FaceSpace
 from smoothap.album.faces import FACE, FaceStore, Forgotten, forget
 from smoothap.album.filters import Filter
-from smoothap.album.finding_people import find_missing
 from smoothap.album.identity import AlbumModel, ModelIdentity
 from smoothap.album.neighbourhood import Neighbourhoods, Reranked
 from smoothap.album.people import People
 from smoothap.album.photos import Hit, Hits, Photo, Photos, records_of
 from smoothap.album.prepare import THUMBNAIL, files_below, thumbnail_of
 from smoothap.album.projection import Learnt, Projection
-from smoothap.album.queries import (
-    ALPHA,
-    Query,
-    check_expansion,
-    check_list,
-    corrected,
-    embedded,
-    expanded,
-    query_vector,
-)
-from smoothap.album.region_codes import begin_regions, find_missing_regions
+from smoothap.album.queries import ALPHA, Asking, Query, corrected, embedded, expanded, query_vector
+from smoothap.album.region_codes import begin_regions
 from smoothap.album.region_search import RegionSpace
 from smoothap.album.regions import REGION, RegionStore
-from smoothap.album.search import LocalSearch, Nearest, Ranking, Search, VectorQuery, checked_engine
+from smoothap.album.search import LocalSearch, Ranking, Search, VectorQuery, answers, checked_engine
 from smoothap.album.settings import album_at
 from smoothap.album.store import PHOTO, Store, relative
-from smoothap.album.update import Columns, Labels, Updater, UpdateReport, embedding_here
+from smoothap.album.update import Columns, Labels, UpdateReport, bring_up_to_date, describe_missing
 from smoothap.album.vectors import FLOAT32, Vectors, check_codec, unit_vectors
 from smoothap.album.walk import Walk, look_at, walk
 from smoothap.data.reading import PixelBox, read_image
@@ -201,8 +192,8 @@ class Album:
         root = self._known_root()
         files = walk(root, self._store.folder) if paths is None else look_at(root, paths)
         return self._take_in(
-            files, labels, progress, workers, whole=True, columns=columns, remove_missing=remove_missing
-        )
+            files, labels=labels, columns=columns, remove_missing=remove_missing, workers=workers, progress=progress
+        )  # fmt: skip
 
     def add(
         self,
@@ -215,7 +206,7 @@ class Album:
     ) -> UpdateReport:
         """Take in these files, given by their paths, which are below the album's root; others stay as they are."""
         files = look_at(self._known_root(), paths)
-        return self._take_in(files, labels, progress, workers, whole=False, columns=columns)
+        return self._take_in(files, labels=labels, columns=columns, whole=False, workers=workers, progress=progress)
 
     def remove(self, ids: Iterable[int]) -> None:
         """Take photos out of the album; their files stay, and their ids are given to no other photo."""
@@ -233,33 +224,9 @@ class Album:
         if self.has_regions:
             RegionStore(self._store.folder).verify()
 
-    def _take_in(
-        self,
-        files: Walk,
-        labels: Labels | None,
-        progress: bool,
-        workers: int | None,
-        *,
-        whole: bool,
-        columns: Columns | None,
-        remove_missing: bool = False,
-    ) -> UpdateReport:
+    def _take_in(self, files: Walk, **options: Any) -> UpdateReport:
         root = self._known_root()
-        with self._store.writing():
-            space, read = self.face_space() if self.has_people else None, files_below(root)
-            people = None if space is None else space.finder()
-            coder = None
-            if self.has_regions:
-                coder = begin_regions(self._store, self.embedder(), read, files.files, None, progress=progress)
-            embed = embedding_here(self.embedder, read, workers, people=people, regions=coder, progress=progress)
-            among = None if whole else [file.path for file in files.files]
-            updater = Updater(
-                self._store, embed, self._model.source, root, labels, columns, among,
-                None if space is None else space.store, None if coder is None else RegionStore(self._store.folder),
-            )  # fmt: skip
-            report = updater.run(files, whole=whole, remove_missing=remove_missing)
-            if coder is not None:
-                find_missing_regions(self._store, coder, read, files.files, progress=progress)
+        report = bring_up_to_date(self, files, files_below(root), root=root, **options)
         self._reload()
         if not self._temporary:
             self.collections.refresh()
@@ -327,7 +294,7 @@ class Album:
                 "This album knows no people: nobody asked for them yet (smoothap index PHOTOS --out ALBUM --people)."
             )
         if self._faces is None or self._faces.store.database.is_replaced:  # forgotten meanwhile, and found again
-            self._faces, self._people = FaceSpace(self._store), None
+            self._faces, self._people = FaceSpace(self._store, engine=self._engine), None
         return self._faces
 
     @property
@@ -354,10 +321,8 @@ class Album:
         """Find the faces of photos that were not looked at yet; how many were found."""
         space, root = self.face_space(), self._known_root()
         with self._store.writing():
-            files = walk(root, self._store.folder).files
-            return find_missing(
-                self._store, space.store, space.finder(), files_below(root), files, progress=progress
-            )  # fmt: skip
+            read, files = files_below(root), walk(root, self._store.folder).files
+            return describe_missing(self._store, space.describer(), read, files, progress=progress)[1]
 
     @property
     def has_regions(self) -> bool:
@@ -384,13 +349,22 @@ class Album:
         with self._store.writing():
             read, files = files_below(root), walk(root, self._store.folder).files
             coder = begin_regions(self._store, self.embedder(), read, files, size, progress=progress)
-            return 0 if coder is None else find_missing_regions(self._store, coder, read, files, progress=progress)
+            return 0 if coder is None else describe_missing(self._store, coder, read, files, progress=progress)[0]
 
     def forget_people(self) -> Forgotten:
-        """Delete all that is known of faces and people: vectors, names, marks, graph and caches; what there was."""
+        """Delete all that is known of faces and people: vectors, names, marks, graph and caches; what there was.
+
+        Faces that were sent to Milvus are removed there first; `left` says what could not be removed.
+        """
         with self._store.writing():
             self._faces = self._people = None
-            return forget(self._store.folder)
+            left = list[str]()
+            with suppress(ValueError, OSError):  # of what is damaged nothing is known
+                if FaceStore.is_in(self._store.folder) and (pushed := FaceStore(self._store.folder).pushed()):
+                    from smoothap.album.engines.milvus_push import forget_faces
+
+                    left = [said for address in pushed if (said := forget_faces(address))]
+            return replace(forget(self._store.folder), left=tuple(left))
 
     @property
     def vectors(self) -> Vectors:
@@ -520,46 +494,35 @@ class Album:
         number `face`, counted from 1 by size; or "region": then photos are found that have a part like the query, for
         a thing that may be small in them. Each photo comes once, with the `box` of the face or part.
         """
-        check_list(k, min_score)
-        check_expansion(expand, alpha)
         where = where if where is None or isinstance(where, Filter) else Filter.of(where)
+        asking = Asking(
+            None if everything else k, min_score, recall, rerank, expand, alpha, tuple(right), tuple(wrong), where, box,
+            face,
+        )  # fmt: skip
         if space == FACE:
-            found = self.face_space().find(
-                self, query, None if everything else k, face=face, box=box, rerank=rerank, min_score=min_score,
-                recall=recall, expand=expand, alpha=alpha, right=right, wrong=wrong, where=where,
-            )  # fmt: skip
-            return self.face_space().hits(self, found)
+            return self.face_space().hits(self, self.face_space().find(self, query, asking))
         if space not in (PHOTO, REGION):
             spaces = f"{PHOTO!r}, whole photos, {REGION!r}, parts of them, and {FACE!r}"
             raise ValueError(f"An album has no space {space!r}: it has {spaces}.")
         if face is not None:
             raise ValueError(f"face={face} is one of the faces of a photo: give space={FACE!r} too.")
-        if space == REGION:
-            return self.region_space().search(
-                self, query, None if everything else k, box=box, rerank=rerank, min_score=min_score, recall=recall,
-                expand=expand, alpha=alpha, right=right, wrong=wrong, where=where,
-            )  # fmt: skip
-        vector, query_ids = query_vector(self, query, box)
-        right, wrong = list(right), self.photos.rows_of(wrong)
-        moved = corrected(vector, self.vectors[self.photos.rows_of(right)], self.vectors[wrong])
-        alone = len(query_ids) == 1 and box is None and not (right or len(wrong) or expand)
+        return self.region_space().search(self, query, asking) if space == REGION else self._of_photos(query, asking)
+
+    def _of_photos(self, query: Query, asking: Asking) -> Hits:
+        """The photos that are like a query as a whole."""
+        vector, query_ids = query_vector(self, query, asking.box)
+        right, wrong = self.photos.rows_of(asking.right), self.photos.rows_of(asking.wrong)
+        moved = corrected(vector, self.vectors[right], self.vectors[wrong])
+        alone = len(query_ids) == 1 and asking.box is None and not (len(right) or len(wrong) or asking.expand)
         row = self.photos.row_of(query_ids[0]) if alone and np.array_equal(vector, moved) else None
         left_out = np.concatenate([self.photos.rows_of(query_ids), wrong])
-        asked = VectorQuery(moved, left_out, self.passing(where), where, row, wrong)
-        if expand:
-            first = self._search.nearest(asked, expand)
-            asked = asked._replace(vector=expanded(moved, self.vectors[first.rows], first.scores, alpha))
-        search, note = self.search_by(rerank)
-        min_score = least_score(self.calibration_of(rerank), recall, min_score)
-        if everything:
-            ranking = search.ranking(asked)
-            rows, scores = ranking.best(min_score=min_score)
-            through = None if ranking.through is None else ranking.through[rows]
-            found = Nearest(rows, scores, ranking.note, through)
-        elif min_score is not None:
-            found = search.above(asked, min_score)
-        else:
-            found = search.nearest(asked, k)
+        asked = VectorQuery(moved, left_out, self.passing(asking.where), asking.where, row, wrong)
+        if asking.expand:
+            first = self._search.nearest(asked, asking.expand)
+            asked = asked._replace(vector=expanded(moved, self.vectors[first.rows], first.scores, asking.alpha))
+        search, note = self.search_by(asking.rerank)
+        min_score = least_score(self.calibration_of(asking.rerank), asking.recall, asking.min_score)
+        found = answers(search, asked, asking.k, min_score)
         return self.hits(found.rows, found.scores, f"{found.note} {note}".strip(), found.through)
 
     def search_by(self, rerank: bool) -> tuple[Search | Reranked, str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from smoothap._core.files import write_atomically
+from smoothap._core.files import free_name, write_atomically
 from smoothap._core.progress import Progress
 from smoothap.album.album import Album
 from smoothap.album.collections import Collection
@@ -127,18 +127,9 @@ def _safe(name: str) -> str:
 
 def _free(name: str, taken: set[str]) -> str:
     """The name, with a number if another has it, in capitals or not; from now on it is taken."""
-    free = name
-    number = 1
-    while free.casefold() in taken:
-        number += 1
-        free = _numbered(name, number)
+    free = free_name(name, lambda one: one.casefold() in taken, suffix=True)
     taken.add(free.casefold())
     return free
-
-
-def _numbered(name: str, number: int) -> str:
-    stem, dot, suffix = name.rpartition(".")
-    return f"{stem} ({number}).{suffix}" if dot and "/" not in suffix else f"{name} ({number})"
 
 
 def zip_size(chosen: Originals) -> int:
@@ -242,13 +233,13 @@ def copy_originals(chosen: Originals, folder: Path, *, links: bool = False, prog
 
 
 def _place(original: Original, folder: Path, links: bool, report: CopyReport) -> None:
-    target, number = folder / original.name, 1
-    while os.path.lexists(target):
-        if _is_same(original.file, target, links):
-            report.already_there += 1
-            return
-        number += 1
-        target = folder / _numbered(original.name, number)
+    def is_taken(name: str) -> bool:
+        return os.path.lexists(folder / name) and not _is_same(original.file, folder / name, links)
+
+    target = folder / free_name(original.name, is_taken, suffix=True)
+    if os.path.lexists(target):
+        report.already_there += 1
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     if links:
         try:

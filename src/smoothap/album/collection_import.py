@@ -1,7 +1,6 @@
 """Collections from elsewhere: a folder of folders, a table, or the JSON of another album."""
 
 import csv
-import hashlib
 import io
 import json
 import os
@@ -9,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from smoothap._core.files import digest_of
 from smoothap._core.progress import Progress
 from smoothap.album.album import Album
 from smoothap.album.collection_export import FORMULA
@@ -44,7 +44,10 @@ def ids_of(album: Album, photos: Iterable[str | Path], *, progress: bool = True)
     ids = {path: _by_path(album, path, Path()) for path in given}
     elsewhere = [path for path, identity in ids.items() if identity is None and Path(path).is_file()]
     with Progress("Reading", len(elsewhere), "photos", shown=progress) as line:
-        return ids | {path: album.photos.find("", _sha256(Path(path), line)) for path in elsewhere}
+        for path in elsewhere:
+            ids[path] = album.photos.find("", digest_of(Path(path)))
+            line.advance()
+    return ids
 
 
 def import_collections(album: Album, source: Path, *, progress: bool = True) -> ImportReport:
@@ -167,15 +170,6 @@ def _by_path(album: Album, path: str, folder: Path | None) -> int | None:
     below = None if folder is None else _below(album.root, folder / path)
     found = (album.photos.find(one) for one in (below, path) if one)
     return next((identity for identity in found if identity is not None), None)
-
-
-def _sha256(file: Path, line: Progress) -> str:
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    line.advance()
-    return digest.hexdigest()
 
 
 def _below(root: Path | None, file: Path) -> str | None:

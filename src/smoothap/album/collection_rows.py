@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from smoothap._core.files import free_name
 from smoothap.album.database import Form
 from smoothap.album.postings import row_crc
 
@@ -187,7 +188,7 @@ def take_back(connection: sqlite3.Connection, change: Change) -> None:
     if row is None:
         if before is None or after is not None:  # deleted since then, by a step of its own
             return
-        name(connection, change.key, free_name(connection, before))
+        name(connection, change.key, free_name(before, lambda one: by_name(connection, one) is not None))
     for member, earlier, later in change.marks:
         position = place(connection, change.key, member)
         now: Mark = None
@@ -200,16 +201,7 @@ def take_back(connection: sqlite3.Connection, change: Change) -> None:
         if connection.execute("SELECT 1 FROM mark WHERE collection=?", (change.key,)).fetchone() is None:
             connection.execute("DELETE FROM collection WHERE id=?", (change.key,))
     elif after is not None and before != after and row == (after,):
-        name(connection, change.key, free_name(connection, before))
-
-
-def free_name(connection: sqlite3.Connection, name: str) -> str:
-    """The name, or one like it where another collection has taken it meanwhile."""
-    number, free = 1, name
-    while by_name(connection, free) is not None:
-        number += 1
-        free = f"{name} ({number})"
-    return free
+        name(connection, change.key, free_name(before, lambda one: by_name(connection, one) is not None))
 
 
 def forget_old_steps(connection: sqlite3.Connection) -> None:

@@ -12,11 +12,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 from smoothap._core.files import DiskFullError, FolderBusy
+from smoothap.album.postings import row_crc
 
 _BUSY = 30.0  # seconds that a transaction waits for others, each of which takes a moment
 _STATISTICS = {  # what ANALYZE, by whatever tool, leaves
     "CREATE TABLE sqlite_stat1(tbl,idx,stat)", "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
 }  # fmt: skip
+
+
+SETTING = (  # of a folder of its own in an album: its schema, for `Database.setting`
+    "CREATE TABLE setting (name TEXT PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID, STRICT"
+)
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,17 @@ class Database:
             first = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if first != ("ok",):
             raise self.damaged(str(first and first[0]))
+
+    def setting(self, connection: sqlite3.Connection, name: str) -> bytes | None:
+        """A value of the table SETTING, None where it was never set."""
+        row = connection.execute("SELECT value, crc FROM setting WHERE name=?", (name,)).fetchone()
+        if row is not None and row_crc((name, row[0])) != row[1]:
+            raise self.damaged(f"the setting {name}")
+        return None if row is None else row[0]
+
+    def set(self, connection: sqlite3.Connection, name: str, value: bytes) -> None:
+        """Give such a value, in a transaction."""
+        connection.execute("REPLACE INTO setting VALUES (?, ?, ?)", (name, value, row_crc((name, value))))
 
     def damaged(self, reason: str) -> ValueError:
         """The error for a file that is not as it was written."""

@@ -77,6 +77,10 @@ class Clusters:
         """Each once, in the order of their first faces."""
         return list({id(one): one for one in self._of.values()}.values())
 
+    def of(self, row: int) -> Cluster | None:
+        """The one that a face is in; None for what was marked as no face."""
+        return self._of.get(row)
+
     def grow(self, graph: Graph | None, certain: float = CERTAIN) -> None:
         """Put together what is certainly one person: along the links of a graph first, then all that is left."""
         if graph is not None:

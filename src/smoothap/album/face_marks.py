@@ -7,24 +7,30 @@ the photo, and for faces that are found again.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from smoothap.album.database import placeholders
-from smoothap.album.faces import Box, Faces, FaceStore
-from smoothap.models.faces.detection import SAME_FACE, overlap
+from smoothap.album.faces import Faces, FaceStore
+from smoothap.models.faces.detection import SAME_FACE, Box, overlap
 
 IS, NOT, NO_FACE, DRAWN = "is", "not", "no face", "drawn"
 LONGEST_NAME = 200  # characters
 # What a mark takes back of what was said of the same face before; NOT, only what was said of the same person.
 _REPLACED = {IS: (IS, NO_FACE), NO_FACE: (IS, NO_FACE, DRAWN), DRAWN: (NO_FACE, DRAWN), NOT: ()}
-Rows = list[tuple[object, ...]]
+_STEPS_KEPT = 30
+_SPOKEN = {  # the tables of what is said, as JSON can have them
+    "person": "SELECT * FROM person",
+    "mark": "SELECT id, hex(sha256), x, y, width, height, kind, person FROM mark",
+}
 
 
 class Person(NamedTuple):
@@ -163,19 +169,56 @@ class FaceMarks:
                 boxes[sha256].append((box[0], box[1], box[2], box[3]))
         return dict(boxes)
 
-    def everything(self) -> tuple[Rows, Rows]:
-        """All people and all marks as they are, for `restore`."""
-        with self._database.reading() as connection:
-            return tuple(connection.execute(f"SELECT * FROM {table}").fetchall() for table in ("person", "mark"))  # ty: ignore[invalid-return-type]
+    # -- steps: the setting `steps` has, for each, its words, the rows that went and the ids of those that came, and the
+    # faces that were drawn; `version` is the one after it, and another one once anything else was said or found.
 
-    def restore(self, people: Rows, marks: Rows) -> None:
-        """Let people and marks be as they were."""
+    def steps(self) -> list[dict[str, Any]]:
+        """What can be taken back, the last step last."""
+        with self._database.reading():
+            steps = self._store.setting("steps") or []
+            return steps if steps and steps[-1]["version"] == self._store.version else []
+
+    @contextmanager
+    def step(self, what: str) -> Generator[None]:
+        """Let all that is said while this lasts be one step."""
+        steps, before, first = self.steps(), self._rows(), self._store.setting("next_face") or 0
+        yield
         with self._database.writing() as connection:
-            for table, rows in (("person", people), ("mark", marks)):
-                connection.execute(f"DELETE FROM {table}")
-                for row in rows:
-                    connection.execute(f"INSERT INTO {table} VALUES ({placeholders(row)})", row)
+            after, last = self._rows(), self._store.setting("next_face") or 0
+            gone = {table: sorted(before[table] - after[table]) for table in _SPOKEN}
+            come = {table: [row[0] for row in after[table] - before[table]] for table in _SPOKEN}
+            steps.append({"what": what, "gone": gone, "come": come, "drawn": [*range(first, last)]})
+            self._keep(connection, steps)
+
+    def undo(self, faces: Faces) -> str:
+        """Take the last step back, and say of faces that were drawn in it that they are none; gives its words."""
+        with self._database.writing() as connection:
+            steps = self.steps()
+            if not steps:
+                raise ValueError("There is nothing to undo here, or faces were found and named elsewhere since.")
+            step = steps.pop()
+            for table in _SPOKEN:
+                connection.executemany(f"DELETE FROM {table} WHERE id=?", [(row,) for row in step["come"][table]])
+                for row in step["gone"][table]:
+                    values = [
+                        bytes.fromhex(value) if table == "mark" and place == 1 else value
+                        for place, value in enumerate(row)
+                    ]
+                    connection.execute(f"INSERT INTO {table} VALUES ({placeholders(values)})", values)
             self._store.change(connection)
+            if step["drawn"]:
+                self.mark(faces, faces.rows_of(step["drawn"]).tolist(), NO_FACE)
+            self._keep(connection, steps)
+        return step["what"]
+
+    def _rows(self) -> dict[str, set[tuple[Any, ...]]]:
+        with self._database.reading() as connection:
+            return {table: set(connection.execute(query).fetchall()) for table, query in _SPOKEN.items()}
+
+    def _keep(self, connection: sqlite3.Connection, steps: list[dict[str, Any]]) -> None:
+        if steps:
+            steps[-1]["version"] = self._store.version
+        self._database.set(connection, "steps", json.dumps(steps[-_STEPS_KEPT:]).encode())
 
     def _take_back(
         self, connection: sqlite3.Connection, sha256: bytes, box: np.ndarray, kind: str, person: int | None

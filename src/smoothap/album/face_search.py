@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from smoothap.album.face_marks import FaceMarks
-from smoothap.album.faces import Faces, FaceStore
+from smoothap.album.faces import FaceRecord, Faces, FaceStore
 from smoothap.album.neighbourhood import Neighbourhoods, Reranked
 from smoothap.album.photos import Hits
-from smoothap.album.queries import Query, corrected, expanded, joined
-from smoothap.album.search import LocalSearch, Nearest, Search, VectorQuery
+from smoothap.album.queries import Asking, Query, corrected, expanded, joined, read_query
+from smoothap.album.search import LocalSearch, Nearest, Search, VectorQuery, answers
+from smoothap.album.store import Store, relative
 from smoothap.album.vectors import unit
-from smoothap.data.reading import PixelBox, as_rgb, read_image
-from smoothap.models.faces.detection import overlap
+from smoothap.data.reading import PixelBox, read_image, upright
+from smoothap.models.faces.detection import drawn_around, missing
 
 if TYPE_CHECKING:
     from smoothap.album.album import Album
-    from smoothap.album.filters import Filter
     from smoothap.album.graph import Graph
-    from smoothap.album.store import Store
     from smoothap.models.faces.people import FoundFaces, PeopleFinder
 
 NO_FACE = "no face was found in it: draw a box, or search for the whole photo"
 _SPREAD = 2.0**-22  # of the length of a vector
-_SAME_FACE = 0.2  # overlap of a box with the face that is meant
 
 
 class FoundPhotos(NamedTuple):
@@ -42,98 +39,115 @@ class FoundPhotos(NamedTuple):
     vector: np.ndarray | None = None  # (d,) of the face that was meant
 
 
+class FaceDescriber:
+    """Finds the faces of photos, those that users drew among them, and keeps them."""
+
+    title = "Finding people"
+
+    def __init__(self, store: FaceStore, finder: PeopleFinder) -> None:
+        self._store, self._finder, self._drawn = store, finder, FaceMarks(store).drawn()
+        self.enough_pixels = finder.enough_pixels
+
+    def look(self, picture: Image.Image, size: tuple[int, int], sha256: bytes) -> FoundFaces:
+        """The faces of a photo of that size."""
+        return self._finder.find(picture, size=size, drawn=self._drawn.get(sha256, ()))
+
+    def described(self, seen: Sequence[FoundFaces]) -> list[list[FaceRecord]]:
+        """The faces of photos with their vectors; those for which the network gives nothing are left out."""
+        records = list[list[FaceRecord]]()
+        for one, vectors in zip(seen, self._finder.vectors(seen), strict=True):
+            rows = zip(one.boxes, one.faces, vectors, strict=True)
+            records.append([FaceRecord(box, face.score, vector) for box, face, vector in rows if vector.any()])
+        return records
+
+    def lacking(self, contents: Mapping[int, bytes]) -> set[int]:
+        """The photos that were not looked at, or lack a face that a user drew."""
+        seen, self._drawn = self._store.seen(), FaceMarks(self._store).drawn()
+
+        def is_done(photo: int, sha256: bytes) -> bool:
+            boxes = self._drawn.get(sha256, ())
+            return seen.get(photo) == sha256 and not (boxes and missing(boxes, self._store.boxes(photo)))
+
+        return {photo for photo, sha256 in contents.items() if not is_done(photo, sha256)}
+
+    def put(self, found: Mapping[int, tuple[bytes, Sequence[FaceRecord]]]) -> int:
+        """Keep the faces of photos; how many there are."""
+        return self._store.put(found)
+
+
 class FaceSpace:
     """The faces of an album, the networks that find them, and the search among them."""
 
-    def __init__(self, album: Store, finder: PeopleFinder | None = None) -> None:
-        self.store, self._album, self._finder = FaceStore(album.folder), album, finder
+    def __init__(self, album: Store, finder: PeopleFinder | None = None, engine: str = "auto") -> None:
+        self.store, self._album, self._finder, self._engine = FaceStore(album.folder), album, finder, engine
         self._neighbourhoods = Neighbourhoods(self.store)
-        self._read: tuple[int, np.ndarray, Faces, LocalSearch] | None = None
+        self._read: tuple[int, np.ndarray, Faces, LocalSearch, Search] | None = None
 
     @classmethod
     def begin(cls, album: Store, model: Path | str | None, weights: Path | str | None) -> FaceSpace:
         """For an album that is to keep faces from now on, by these networks."""
-        from smoothap.models.faces.people import PeopleFinder
-
-        known = FaceStore(album.folder).setting("source") if FaceStore.is_in(album.folder) else None
-        if known and model is None and weights is None:
-            model, weights = (_found_again(album.folder, known[name]) for name in ("model", "weights"))
-        finder = PeopleFinder.open(model, weights)  # before anything is made
-        source = {"model": _relative(album.folder, model), "weights": _relative(album.folder, weights)}
-        store = FaceStore(album.folder, create=True)
-        store.use(album.settings().uid, finder.identity, source)
-        store.close()
+        finder = _opened(album, model, weights, create=True)
         return cls(album, finder)
 
     def finder(self) -> PeopleFinder:
         """The networks that found the faces, loaded when they are first needed."""
         if self._finder is None:
-            from smoothap.models.faces.people import PeopleFinder
-
-            source = self.store.setting("source") or {"model": None, "weights": None}
-            model, weights = (_found_again(self.store.album, source[name]) for name in ("model", "weights"))
-            finder = PeopleFinder.open(model, weights)
-            self.store.use(self._album.settings().uid, finder.identity, source)
-            self._finder = finder
+            self._finder = _opened(self._album, None, None)
         return self._finder
+
+    def describer(self) -> FaceDescriber:
+        """What finds the faces of photos that come."""
+        return FaceDescriber(self.store, self.finder())
 
     def faces(self, album: Album) -> Faces:
         """The faces of the album's photos, as they are now."""
         return self._current(album)[0]
 
-    def _current(self, album: Album) -> tuple[Faces, LocalSearch]:
+    def _current(self, album: Album) -> tuple[Faces, LocalSearch, Search]:
+        """The faces, the search in them, and what proposes the nearest: Milvus, where these faces were pushed."""
         version, photos = self.store.version, album.photos.ids
         if self._read is None or self._read[0] != version or self._read[1] is not photos:
             # Faces of an earlier album in this folder, whose photos had other ids, are none of this one.
             is_ours = self.store.setting("uid") == self._album.settings().uid
             faces = self.store.faces(photos if is_ours else photos[:0])
             search = LocalSearch(faces.vectors, _SPREAD, "exact", faces.vectors_key)
-            self._read = version, photos, faces, search
+            self._read = version, photos, faces, search, self._elsewhere(faces) or search
         return self._read[2:]
 
-    def find(
-        self,
-        album: Album,
-        query: Query,
-        k: int | None,
-        *,
-        face: int | None = None,
-        box: PixelBox | None = None,
-        rerank: bool = True,
-        min_score: float | None = None,
-        recall: float | None = None,
-        expand: int = 0,
-        alpha: float = 0.0,
-        right: Iterable[int] = (),
-        wrong: Iterable[int] = (),
-        where: Filter | None = None,
-        photo: int | None = None,
-    ) -> FoundPhotos:
-        """The k photos of the person, or all that there are; see `Album.search`. Its own `photo` is left out."""
-        if recall is not None:
+    def _elsewhere(self, faces: Faces) -> Search | None:
+        if "://" not in self._engine:
+            return None
+        from smoothap.album.engines.milvus import open_faces
+
+        return open_faces(self._engine, faces)
+
+    def find(self, album: Album, query: Query, asking: Asking) -> FoundPhotos:
+        """The photos of the person."""
+        if asking.recall is not None:
             raise ValueError("What a score means is not known for faces: give a number of photos, or a least score.")
-        faces, search = self._current(album)
-        vector, query_photos, row = self._query(album, faces, query, face, box)
-        right_rows, wrong_rows = (self._nearest_of(faces, photos, vector) for photos in (right, wrong))
+        faces, local, proposing = self._current(album)
+        search = local if asking.k is None or asking.min_score is not None else proposing
+        vector, query_photos, row = self._query(album, faces, query, asking)
+        right_rows, wrong_rows = (self._nearest_of(faces, photos, vector) for photos in (asking.right, asking.wrong))
         moved = corrected(vector, faces.vectors[right_rows], faces.vectors[wrong_rows])
         passing = None
-        if (photos := album.passing(where)) is not None:
+        if (photos := album.passing(asking.where)) is not None:
             passing = photos[np.searchsorted(album.photos.ids, faces.photos)]
         left_out = [
-            np.flatnonzero(np.isin(faces.photos, query_photos if photo is None else [*query_photos, photo])),
+            np.flatnonzero(np.isin(faces.photos, [*query_photos, *asking.left_out])),
             wrong_rows,
             np.flatnonzero(FaceMarks(self.store).said(faces).no_face),
         ]
         asked = VectorQuery(
-            moved, np.unique(np.concatenate(left_out)), passing, None, None if len(right_rows) or expand else row,
-            wrong_rows,
+            moved, np.unique(np.concatenate(left_out)), passing, None,
+            None if len(right_rows) or asking.expand else row, wrong_rows,
         )  # fmt: skip
-        if expand:
-            first = search.nearest(asked, expand)
-            asked = asked._replace(vector=expanded(moved, faces.vectors[first.rows], first.scores, alpha))
-        found, note = self._found(faces, search, asked, k, min_score, rerank)
+        if asking.expand:
+            first = search.nearest(asked, asking.expand)
+            asked = asked._replace(vector=expanded(moved, faces.vectors[first.rows], first.scores, asking.alpha))
+        found, note = self._found(faces, search, asked, asking)
         _, first = np.unique(faces.photos[found.rows], return_index=True)
-        best = np.sort(first)[: len(first) if k is None or min_score is not None else k]
+        best = np.sort(first)[: len(first) if asking.min_score is not None else asking.k]
         return FoundPhotos(faces, found, best, note, vector)
 
     def hits(self, album: Album, all_found: FoundPhotos) -> Hits:
@@ -148,28 +162,22 @@ class FaceSpace:
         photos = np.searchsorted(album.photos.ids, faces.photos[rows])
         return album.hits(photos, found.scores[places], f"{found.note} {note}".strip(), through, boxes)
 
-    def _found(
-        self, faces: Faces, plain: LocalSearch, asked: VectorQuery, k: int | None, min_score: float | None, rerank: bool
-    ) -> tuple[Nearest, str]:
+    def _found(self, faces: Faces, plain: Search, asked: VectorQuery, asking: Asking) -> tuple[Nearest, str]:
         """Faces, best first, at least so many that there are k photos among them."""
         search: Search | Reranked = plain
         note = ""
-        if rerank and len(faces) > 1:
+        if asking.rerank and len(faces) > 1:
             neighbourhood = self._neighbourhoods.of(faces)
             if neighbourhood is None:
                 note = "Ranked by plain scores: faces are being linked with those like them."
             else:
                 search = Reranked(plain, neighbourhood)
-        if min_score is not None:
-            return search.above(asked, min_score), note
-        if k is None:
-            ranking = search.ranking(asked)
-            rows, scores = ranking.best()
-            return Nearest(rows, scores, ranking.note, None if ranking.through is None else ranking.through[rows]), note
-        wanted = 2 * k + 16
+        if asking.k is None or asking.min_score is not None:
+            return answers(search, asked, None, asking.min_score), note
+        wanted = 2 * asking.k + 16
         while True:
             found = search.nearest(asked, wanted)
-            if len(found.rows) < wanted or len(np.unique(faces.photos[found.rows])) >= k:
+            if len(found.rows) < wanted or len(np.unique(faces.photos[found.rows])) >= asking.k:
                 return found, note
             wanted *= 4
 
@@ -185,31 +193,32 @@ class FaceSpace:
     # -- queries
 
     def _query(
-        self, album: Album, faces: Faces, query: Query, face: int | None, box: PixelBox | None
+        self, album: Album, faces: Faces, query: Query, asking: Asking
     ) -> tuple[np.ndarray, list[int], int | None]:
         """A query as a unit vector (d,), the album's photos that it names, and the row of the face if it is one."""
-        if isinstance(query, bool) or query is None:
-            raise TypeError(f"A query is a path, an image, a vector or the id of a photo, not {query!r}.")
-        if isinstance(query, (int, np.integer)):
-            photo = int(query)
-            album.photos.row_of(photo)  # an id that is none is an error
-            row = self._stored(faces, photo, face, box, album)
+
+        def photo(identity: int) -> np.ndarray:
+            album.photos.row_of(identity)  # an id that is none is an error
+            row = self._stored(faces, identity, asking.face, asking.box, album)
             if row is None:
-                return self._seen(read_image(album.photo_path(photo)), f"photo {photo}", face, box), [photo], None
-            return np.array(faces.vectors[row]), [photo], row
-        if isinstance(query, Image.Image):
-            return self._seen(as_rgb(query), "the image", face, box), [], None
-        if isinstance(query, (str, Path)):
-            return self._seen(read_image(query), str(query), face, box), [], None
-        if isinstance(query, Sequence) and not all(isinstance(number, (float, np.floating)) for number in query):
-            if len(query) == 1:
-                return self._query(album, faces, query[0], face, box)
-            parts = [self._query(album, faces, part, face, box) for part in query]
-            return joined([part[0] for part in parts]), [photo for part in parts for photo in part[1]], None
-        vector, dimension = np.asanyarray(query, np.float32), faces.vectors.shape[1]
-        if vector.shape != (dimension,):
-            raise ValueError(f"A query of shape {vector.shape} was given for faces, whose vectors are ({dimension},).")
-        return unit(vector), [], None
+                return self._seen(read_image(album.photo_path(identity)), f"photo {identity}", asking.face, asking.box)
+            return np.array(faces.vectors[row])
+
+        def image(given: Image.Image | Path | str) -> np.ndarray:
+            if isinstance(given, Image.Image):
+                return self._seen(upright(given), "the image", asking.face, asking.box)
+            return self._seen(read_image(given), str(given), asking.face, asking.box)
+
+        def given(vector: np.ndarray) -> np.ndarray:
+            if vector.shape != (dimension := faces.vectors.shape[1],):
+                raise ValueError(
+                    f"A query of shape {vector.shape} was given for faces, whose vectors are ({dimension},)."
+                )
+            return unit(vector)
+
+        vector, photos = read_query(query, photo, image, given, joined)
+        row = self._stored(faces, photos[0], asking.face, asking.box, album) if len(photos) == 1 else None
+        return vector, photos, row if row is not None and np.array_equal(faces.vectors[row], vector) else None
 
     def knows(self, album: Album, photo: int, box: PixelBox) -> bool:
         """Whether a face was found in a box of a photo of the album."""
@@ -219,8 +228,8 @@ class FaceSpace:
         """The row of the face that is meant in a photo of the album; None if it is to be looked for in its file."""
         rows = faces.of_photo(photo)
         if box is not None:
-            areas = overlap(np.array(box, np.float64), faces.boxes[rows])
-            return int(rows[areas.argmax()]) if len(rows) and areas.max() >= _SAME_FACE else None
+            meant = drawn_around(np.array(box, np.float64), faces.boxes[rows])
+            return None if meant is None else int(rows[meant])
         return int(rows[_number(face, len(rows), album.photo(photo).path)])
 
     def _seen(self, picture: Image.Image, name: str, face: int | None, box: PixelBox | None) -> np.ndarray:
@@ -259,10 +268,17 @@ def _pixels(box: Sequence[float]) -> PixelBox:
     return round(x), round(y), max(1, round(width)), max(1, round(height))
 
 
-def _relative(album: Path, place: Any) -> str | None:
-    """A path as seen from the album, which carries no address of the machine it was made on."""
-    return None if place is None else os.path.relpath(Path(place).resolve(), album.resolve())
+def _opened(album: Store, *given: Path | str | None, create: bool = False) -> PeopleFinder:
+    """The network and the weights that are given, or else those that an album remembers, which remembers them then."""
+    from smoothap.models.faces.people import PeopleFinder
 
-
-def _found_again(album: Path, place: str | None) -> Path | None:
-    return None if place is None else (album / place).resolve()
+    places, names = [None if one is None else Path(one) for one in given], ("model", "weights")
+    known = FaceStore(album.folder).setting("source") if FaceStore.is_in(album.folder) else None
+    if known and places == [None, None]:
+        places = [None if known[name] is None else (album.folder / known[name]).resolve() for name in names]
+    finder = PeopleFinder.open(*places)  # before anything is made
+    below = [None if place is None else relative(place, album.folder) for place in places]
+    store = FaceStore(album.folder, create=create)
+    store.use(album.settings().uid, finder.identity, dict(zip(names, below, strict=True)))
+    store.database.close()
+    return finder

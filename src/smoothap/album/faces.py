@@ -10,6 +10,7 @@ box, which is enough to know it again when the album was made again, or its face
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -23,18 +24,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from smoothap._core.files import cache_folder
-from smoothap.album.database import Database, Form, placeholders
+from smoothap.album.database import SETTING, Database, Form, placeholders
 from smoothap.album.postings import row_crc
 from smoothap.album.vectors import StoredVectors
+from smoothap.models.faces.detection import Box
 
 FACE = "face"  # the space of faces
 FOLDER, FILE = "people", "people.db"
 _REMEDY = "Find people again: smoothap album people ALBUM --forget, then smoothap index PHOTOS --out ALBUM --people"
 _FORM = Form(
     "the people of an album",
-    1,
+    2,
     (
-        "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID, STRICT",
+        SETTING,
         "CREATE TABLE seen (photo INTEGER PRIMARY KEY, sha256 BLOB NOT NULL) STRICT",
         "CREATE TABLE face (id INTEGER PRIMARY KEY, photo INTEGER NOT NULL, x REAL NOT NULL, y REAL NOT NULL, "
         "width REAL NOT NULL, height REAL NOT NULL, score REAL NOT NULL, vector BLOB NOT NULL, crc INTEGER NOT NULL) "
@@ -49,7 +51,6 @@ _FORM = Form(
     overwrites=True,
 )
 _AT_ONCE = 500  # ids in one query
-Box = tuple[float, float, float, float]  # x, y, width, height, in pixels of the upright photo
 
 
 class FaceRecord(NamedTuple):
@@ -91,6 +92,12 @@ class Faces:
         return f"neighbours-{FACE}"
 
     @cached_property
+    def content(self) -> int:
+        """A number that other faces do not have; what is said of them does not change it."""
+        numbers = self.ids.tobytes() + self.vectors[:].tobytes()
+        return int.from_bytes(hashlib.blake2b(numbers, digest_size=6).digest(), "big")
+
+    @cached_property
     def areas(self) -> np.ndarray:
         """Of their boxes, (n,)."""
         return self.boxes[:, 2] * self.boxes[:, 3]
@@ -118,15 +125,13 @@ class FaceStore:
         if create:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.database = Database(self.folder / FILE, _FORM, create=create, durable=durable)
+        if create:
+            (self.folder / FILE).chmod(0o600)  # a copy of the folder may lose its rights
 
     @classmethod
     def is_in(cls, album: Path) -> bool:
         """Whether people of an album are kept."""
         return (album / FOLDER / FILE).is_file()
-
-    def close(self) -> None:
-        """Give the file back."""
-        self.database.close()
 
     # -- reading
 
@@ -136,12 +141,8 @@ class FaceStore:
             return self._setting(connection, name)
 
     def _setting(self, connection: sqlite3.Connection, name: str) -> Any:
-        row = connection.execute("SELECT value, crc FROM setting WHERE name=?", (name,)).fetchone()
-        if row is None:
-            return None
-        if row_crc((name, row[0])) != row[1]:
-            raise self.database.damaged(f"the setting {name}")
-        return json.loads(row[0])
+        value = self.database.setting(connection, name)
+        return None if value is None else json.loads(value)
 
     @property
     def version(self) -> int:
@@ -211,21 +212,33 @@ class FaceStore:
                     self._set(connection, name, value)
 
     def _set(self, connection: sqlite3.Connection, name: str, value: Any) -> None:
-        row = (name, json.dumps(value))
-        connection.execute("REPLACE INTO setting VALUES (?, ?, ?)", (*row, row_crc(row)))
+        self.database.set(connection, name, json.dumps(value).encode())
+
+    def pushed(self) -> list[str]:
+        """Where faces were sent."""
+        return self.setting("pushed") or []
+
+    def remember_push(self, address: str, is_there: bool) -> None:
+        """Remember where faces were sent, so that they are forgotten there too; or that they are there no more."""
+        with self.database.writing() as connection:
+            known = self._setting(connection, "pushed") or []
+            now = sorted({*known, address} if is_there else {*known} - {address})
+            if now != known:
+                self._set(connection, "pushed", now)
 
     def change(self, connection: sqlite3.Connection) -> None:
         """Count a change, in its transaction."""
         self._set(connection, "version", (self._setting(connection, "version") or 0) + 1)
 
-    def put(self, found: Mapping[int, tuple[bytes, Sequence[FaceRecord]]]) -> None:
-        """The faces of photos, by their ids, each with its content; those that were known of them go."""
+    def put(self, found: Mapping[int, tuple[bytes, Sequence[FaceRecord]]]) -> int:
+        """The faces of photos, by their ids, each with its content; those known before go. How many there are now."""
         with self.database.writing() as connection:
             self._drop(connection, list(found))
             for photo, (sha256, faces) in found.items():
                 connection.execute("REPLACE INTO seen VALUES (?, ?)", (photo, sha256))
                 self._insert(connection, photo, faces)
             self.change(connection)
+        return sum(len(faces) for _, faces in found.values())
 
     def add(self, photo: int, face: FaceRecord) -> int:
         """One more face of a photo that was looked at; its id."""
@@ -267,16 +280,6 @@ class FaceStore:
                 connection.execute(f"DELETE FROM {table} WHERE photo IN ({placeholders(some)})", some)
 
 
-def drop_faces(album: Path, photos: Iterable[int]) -> None:
-    """Forget the faces of photos that are about to change or to leave an album, if it has any."""
-    if FaceStore.is_in(album) and (gone := [int(photo) for photo in photos]):
-        store = FaceStore(album)
-        try:
-            store.drop(gone)
-        finally:
-            store.close()
-
-
 @dataclass(frozen=True)
 class Forgotten:
     """What there was of people, and is no more."""
@@ -285,6 +288,7 @@ class Forgotten:
     names: int
     marks: int
     files: tuple[str, ...]
+    left: tuple[str, ...] = ()  # sentences: what could not be removed, and where it is
 
 
 def forget(album: Path) -> Forgotten:
@@ -302,7 +306,7 @@ def forget(album: Path) -> Forgotten:
             faces, names, marks = connection.execute(counts + "(SELECT count(*) FROM mark)").fetchone()
             for table in ("face", "seen", "person", "mark", "setting"):
                 connection.execute(f"DELETE FROM {table}")
-        store.close()
+        store.database.close()
     files = [str(file.relative_to(album)) for file in sorted(folder.rglob("*")) if file.is_file()]
     shutil.rmtree(folder)
     if uid is not None:

@@ -4,65 +4,53 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from smoothap.album.prepare import Read, files_below
-from smoothap.album.sources import Source, open_source
+from smoothap.album.prepare import files_below
+from smoothap.album.sources import Folder, Source, open_source
 from smoothap.album.update import Columns, Labels, labels_by_folder
-from smoothap.album.walk import Walk, look_at, walk
+from smoothap.album.walk import PhotoFile, Walk, look_at
 from smoothap.data.tables import read_table
 
 TABLES = (".csv", ".parquet")
 
 
-@dataclass(frozen=True, eq=False)
-class GivenPhotos:
-    """Where photos lie and what is said of them; `root` is None where no folder of this machine holds them."""
+class GivenPhotos(NamedTuple):
+    """Where photos lie and what is said of them, and paths of a table that name no photo."""
 
-    root: Path | None
+    source: Source
     labels: Labels | None
-    unknown: list[str] = field(default_factory=list)  # paths of a table that name no photo
-    table: PhotoTable | None = None
-    source: Source | None = None
+    columns: Columns | None
+    unknown: list[str]
 
     @classmethod
     def open(cls, photos: str, labels: str | None, columns: str | None) -> GivenPhotos:
         """What the user's words stand for; `columns` says what the columns of a table are called."""
-        if (source := open_source(photos)) is not None:
-            if columns is not None:
-                raise ValueError("--columns names the columns of a table of paths: leave it out.")
-            return cls(None, None if labels is None else read_labels(labels, None)[0], source=source)
-        place = Path(photos)
-        if place.suffix.lower() not in TABLES or place.is_dir():
-            if columns is not None and (labels is None or labels == "folders"):
-                raise ValueError("--columns names the columns of a table: give one as the photos, or as --labels.")
-            label_of, unknown = (None, list[str]()) if labels is None else read_labels(labels, place, columns)
-            return cls(place, label_of, unknown)
-        if labels is not None:
-            raise ValueError(f"{place} lists the photos and their labels too: leave --labels out, or see --columns.")
-        table = read_photo_table(place, columns)
-        return cls(table.root, table.label if table.labelled else None, table.missing, table)
-
-    @property
-    def columns(self) -> Columns | None:
-        """What else a table says of a photo."""
-        return None if self.table is None else self.table.columns
-
-    @property
-    def read(self) -> Read:
-        """What reads a photo."""
-        if self.source is not None:
-            return self.source.read
-        assert self.root is not None
-        return files_below(self.root)
-
-    def walk(self, album: Path | None = None) -> Walk:
-        """All photos, and what cannot be read; the album's own folder is left out."""
-        if self.source is not None:
-            return self.source.walk()
-        assert self.root is not None
-        return walk(self.root, album) if self.table is None else look_at(self.root, self.table.rows)
+        place, source = Path(photos), open_source(photos)
+        if source is None and place.suffix.lower() in TABLES and not place.is_dir():
+            if labels is not None:
+                raise ValueError(
+                    f"{place} lists the photos and their labels too: leave --labels out, or see --columns."
+                )
+            table = PhotoTable.read_from(place, columns)
+            return cls(table, table.label if table.is_labelled else None, table.columns, table.missing)
+        source = source or Folder(place)
+        if columns is not None and source.root is None:
+            raise ValueError("--columns names the columns of a table of paths: leave it out.")
+        if columns is not None and labels in (None, "folders"):
+            raise ValueError("--columns names the columns of a table: give one as the photos, or as --labels.")
+        if labels in (None, "folders"):
+            return cls(source, None if labels is None else labels_by_folder, None, [])
+        if source.root is None:
+            raise ValueError(
+                "Photos that are in no folder of this machine are labelled by their folders only: --labels folders."
+            )
+        if not Path(labels).is_file():
+            raise ValueError(f"--labels takes 'folders' or a CSV file with the columns path and label, not {labels!r}.")
+        table = PhotoTable.read_from(Path(labels), columns, place)
+        return cls(source, table.label, None, table.missing)
 
 
 @dataclass(frozen=True)
@@ -71,8 +59,55 @@ class PhotoTable:
 
     root: Path
     rows: Mapping[str, Mapping[str, str]]
-    labelled: bool
+    is_labelled: bool
     missing: list[str]  # paths as the table has them, of files that are not there
+
+    @classmethod
+    def read_from(cls, file: Path, columns: str | None, labelled: Path | None = None) -> PhotoTable:
+        """The photos of a CSV or Parquet file with a column path, relative to the file's folder or absolute.
+
+        The root is the table's folder if all photos are below it, and otherwise the folder that has them all. Where the
+        table gives `labelled` photos their labels, it is the folder of these, and only labels are read.
+        """
+        table = read_table(file, ("path",) if labelled is None else ("path", "label"), columns)
+        names = [name for name in table if name != "path"] if labelled is None else ["label"]
+        top, listed = file.absolute().parent, table["path"].to_pylist()
+        if not all(listed):
+            raise ValueError(
+                f"{file} has rows without a path: take them out, or say --columns path=NAME of its column."
+            )
+        root = _root_of([top / path for path in listed], top) if labelled is None else labelled
+        # A table names many photos of few folders, and links are followed for the folders only.
+        folders = {folder: _below(root, top / folder) for folder in {os.path.dirname(path) for path in listed}}  # noqa: PTH120
+        rows, missing = dict[str, Mapping[str, str]](), list[str]()
+        said = dict[tuple[str, ...], Mapping[str, str]]()  # of many photos
+        for path, *values in zip(listed, *(table[name].to_pylist() for name in names), strict=True):
+            folder, name = folders[os.path.dirname(path)], os.path.basename(path)  # noqa: PTH119, PTH120
+            # Unlike Path.is_file, isfile takes a name that is too long for one that is not there.
+            if folder is None or not os.path.isfile(root / folder / name):  # noqa: PTH113
+                missing.append(path)
+                continue
+            row = said.setdefault(tuple(values), dict(zip(names, values, strict=True)))
+            key = (folder / name).as_posix()
+            if (before := rows.setdefault(key, row)) != row:
+                raise ValueError(
+                    f"{file} lists {key!r} twice, with other values ({before} and {row}): keep one of the rows."
+                )
+        if not rows:
+            example = f", such as {missing[0]!r}" if missing else ""
+            raise ValueError(
+                f"None of the {len(missing):,} paths in {file}{example}, is a file below {root}. Paths are relative to "
+                f"the folder of the table, {top}, or absolute."
+            )
+        return cls(root, rows, "label" in table, missing)
+
+    def walk(self, album: Path | None = None) -> Walk:
+        """All photos that it lists."""
+        return look_at(self.root, self.rows)
+
+    def read(self, file: PhotoFile) -> bytes:
+        """The content of one file."""
+        return files_below(self.root)(file)
 
     def label(self, path: str) -> str | None:
         """The label of a photo."""
@@ -83,73 +118,14 @@ class PhotoTable:
         return {name: value for name, value in self.rows.get(path, {}).items() if value and name != "label"}
 
 
-def read_photo_table(file: Path, columns: str | None) -> PhotoTable:
-    """The photos of a CSV or Parquet file with a column path, relative to the file's folder or absolute.
-
-    The root is the table's folder if all photos are below it, and otherwise the folder that has them all.
-    """
-    table = read_table(file, ("path",), columns)
-    names, cells = [name for name in table if name != "path"], [column.to_pylist() for column in table.values()]
-    places, missing = dict[Path, dict[str, str]](), list[str]()
-    at = list(table).index("path")
-    for row in zip(*cells, strict=True):
-        path, said = row[at], dict(zip(names, (*row[:at], *row[at + 1 :]), strict=True))
-        if not path:
-            raise ValueError(
-                f"{file} has rows without a path: take them out, or say --columns path=NAME of its column."
-            )
-        place = Path(os.path.normpath(file.absolute().parent / path))
-        # Unlike Path.is_file, isfile takes a name that is too long for one that is not there.
-        if not os.path.isfile(place):  # noqa: PTH113
-            missing.append(path)
-        elif places.setdefault(place, said) != said:
-            raise ValueError(f"{file} lists {path!r} twice, with other values: keep one of the rows.")
-    if not places:
-        example = f", such as {missing[0]!r}" if missing else ""
-        raise ValueError(
-            f"None of the {len(missing):,} paths in {file}{example}, is a file. Paths are relative to "
-            f"{file.absolute().parent}, or absolute."
-        )
-    root = file.absolute().parent
-    if not all(place.is_relative_to(root) for place in places):
-        root = Path(os.path.commonpath([place.parent for place in places]))
-    rows = {place.relative_to(root).as_posix(): said for place, said in places.items()}
-    return PhotoTable(root, rows, "label" in table, missing)
-
-
-def read_labels(labels: str, photos: Path | None, columns: str | None = None) -> tuple[Labels, list[str]]:
-    """What gives the label of a photo by its path below `photos`, and paths of the table that name no file there.
-
-    Paths in a table are relative to its folder, or absolute, as in every table of images.
-    """
-    if labels == "folders":
-        return labels_by_folder, []
-    if photos is None:
-        raise ValueError(
-            "Photos that are in no folder of this machine are labelled by their folders only: --labels folders."
-        )
-    file = Path(labels)
-    if not file.is_file():
-        raise ValueError(f"--labels takes 'folders' or a CSV file with the columns path and label, not {labels!r}.")
-    table = read_table(file, ("path", "label"), columns)
-    listed = [Path(path) for path in table["path"].to_pylist()]
-    # A table names many photos of few folders, and links are followed for the folders only.
-    folders = {folder: _below(photos, file.parent / folder) for folder in {path.parent for path in listed}}
-    by_path, unknown = dict[str, str](), list[str]()
-    for path, label in zip(listed, table["label"].to_pylist(), strict=True):
-        folder = folders[path.parent]
-        # Unlike Path.is_file, isfile takes a name that is too long for one that is not there.
-        if folder is None or not os.path.isfile(photos / folder / path.name):  # noqa: PTH113
-            unknown.append(str(path))
-        elif by_path.setdefault(key := (folder / path.name).as_posix(), label) != label:
-            raise ValueError(f"{file} labels {key!r} as {by_path[key]!r} and as {label!r}: give it one label.")
-    if not by_path:
-        example = f", such as {unknown[0]!r}" if unknown else ""
-        raise ValueError(
-            f"None of the {len(listed):,} paths in {file}{example}, names a photo in {photos}. Paths are relative to "
-            f"the folder of the table, {file.parent.resolve()}, or absolute."
-        )
-    return lambda path: by_path.get(path) or None, unknown
+def _root_of(places: list[Path], top: Path) -> Path:
+    """The folder that holds those of these files that are there: `top`, if it does."""
+    by_name = (Path(os.path.normpath(place)) for place in places)
+    elsewhere = {place.parent for place in by_name if not place.is_relative_to(top) and os.path.isfile(place)}  # noqa: PTH113
+    if not elsewhere:
+        return top
+    there = {place.parent for place in map(Path, map(os.path.normpath, places)) if os.path.isfile(place)}  # noqa: PTH113
+    return Path(os.path.commonpath(there))
 
 
 def _below(photos: Path, folder: Path) -> Path | None:

@@ -1,18 +1,17 @@
 """An album of a folder of photos: made, brought up to date, labelled and calibrated in one call."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from smoothap.album.album import Album
-from smoothap.album.face_search import FaceSpace
 from smoothap.album.faces import FOLDER as PEOPLE
-from smoothap.album.finding_people import find_missing
 from smoothap.album.given_photos import GivenPhotos
 from smoothap.album.identity import ModelIdentity
-from smoothap.album.region_codes import RegionCoder, begin_regions, find_missing_regions
+from smoothap.album.prepare import Embedded
 from smoothap.album.regions import FOLDER as REGIONS
-from smoothap.album.regions import RegionStore
 from smoothap.album.shards import (
     KNOWN,
     SHARDS,
@@ -21,15 +20,14 @@ from smoothap.album.shards import (
     by_processes,
     by_ray,
     compute_share,
-    embedding_by,
+    embed_by,
     read_shard,
     waiting_shards,
     write_known,
 )
 from smoothap.album.store import COLLECTIONS, NAME, refuse_inside_album
-from smoothap.album.update import Embed, Updater, UpdateReport, embedding_here
+from smoothap.album.update import UpdateReport, bring_up_to_date
 from smoothap.album.vectors import FLOAT32
-from smoothap.album.walk import Walk
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
 from smoothap.models import Embedder, open_model
@@ -105,25 +103,31 @@ def index_photos(
         raise ValueError("Ray divides the work by itself: leave --processes out.")
     out, given = Path(out), GivenPhotos.open(str(photos), labels, columns)
     unseen = [] if calibrate is None else _unseen_images(calibrate)
-    walk = given.walk(out)
+    walk = given.source.walk(out)
     network = _Network(model, size, weights, device, "float16" if float16 else FLOAT32, people is not False)
-    album, chosen = network.album(given.root, out)
+    album, chosen = network.album(given.source.root, out)
     if people is None:
         people = album.has_people or face_model is not None or face_weights is not None
-    space = album.look_for_people(model=face_model, weights=face_weights) if people else None
-    coder = None
-    if album.has_regions if regions is None else regions:
-        with album.store.writing():
-            coder = begin_regions(
-                album.store, album.embedder(), given.read, walk.files, region_size, progress=progress
-            )  # fmt: skip
-    if processes == 1 and ray is None:
-        finder = None if space is None else space.finder()
-        embed = embedding_here(album.embedder, given.read, people=finder, regions=coder, progress=progress)
-    else:
+    if people:
+        album.look_for_people(model=face_model, weights=face_weights)
+    embed = None
+    if processes != 1 or ray is not None:
         compute = by_processes(processes) if ray is None else by_ray(ray)
-        embed = embedding_by(compute, network.work(album, str(photos), out), _identity(album), progress=progress)
-    album, report = _brought_up_to_date(album, given, walk, embed, space, coder, remove_missing=remove_missing)
+        embed = partial(embed_by, compute, network.work(album, str(photos), out), _identity(album), progress)
+    left = waiting_shards(out)
+    report = bring_up_to_date(
+        album, walk, given.source.read, root=given.source.root, labels=given.labels, columns=given.columns, embed=embed,
+        shards=_left_shards(album, out), people=people, regions=regions, region_size=region_size,
+        remove_missing=remove_missing, progress=progress,
+    )  # fmt: skip
+    if not left:
+        with suppress(OSError):  # where shards of this run were, and no others
+            (out / SHARDS).rmdir()
+    if left or (out / SHARDS).is_dir():
+        with album.store.writing():
+            write_known(out, album.store.paths())
+    album = album.reopened()
+    album.collections.refresh()
     album.link(progress=progress)
     if calibrate is not None:
         vectors, classes = embed_sets(album.embedder(), unseen, unreadable=out / "unreadable-calibration.csv")
@@ -133,45 +137,14 @@ def index_photos(
     return Indexed(album, report, given.unknown, chosen)
 
 
-def _brought_up_to_date(
-    album: Album,
-    given: GivenPhotos,
-    walk: Walk,
-    embed: Embed,
-    people: FaceSpace | None,
-    coder: RegionCoder | None,
-    *,
-    remove_missing: bool,
-) -> tuple[Album, UpdateReport]:
-    """Insert shards that were left, and then what else is new, changed or gone."""
-    store = album.store
-    with store.writing():
-        faces = None if people is None else people.store
-        updater = Updater(
-            store, embed, album.model_source, given.root, given.labels, given.columns, faces=faces,
-            regions=None if coder is None else RegionStore(store.folder),
-        )  # fmt: skip
-        for pattern in (".run-*.partial", f".{KNOWN}.*.partial"):  # of an earlier run that was stopped
-            for file in (store.folder / SHARDS).glob(pattern):
-                file.unlink(missing_ok=True)
-        shards = waiting_shards(store.folder)
-        for file in shards:
-            updater.take(read_shard(file, album.model, album.model_vectors()[1].shape[1]))
-            updater.commit()
-            file.unlink()
-        report = updater.run(walk, whole=True, remove_missing=remove_missing)
-        if people is not None:
-            report.faces += find_missing(store, people.store, people.finder(), given.read, walk.files)
-        if coder is not None:
-            find_missing_regions(store, coder, given.read, walk.files)
-        if not shards:
-            with suppress(OSError):  # where shards of this run were, and no others
-                (store.folder / SHARDS).rmdir()
-        if shards or (store.folder / SHARDS).is_dir():
-            write_known(store.folder, store.paths())
-    album = album.reopened()
-    album.collections.refresh()
-    return album, report
+def _left_shards(album: Album, out: Path) -> Iterator[Embedded]:
+    """The shards that were left in an album's folder; each goes once the next is asked for, when it is committed."""
+    for pattern in (".run-*.partial", f".{KNOWN}.*.partial"):  # of an earlier run that was stopped
+        for file in (out / SHARDS).glob(pattern):
+            file.unlink(missing_ok=True)
+    for file in waiting_shards(out):
+        yield read_shard(file, album.model, album.model_vectors()[1].shape[1])
+        file.unlink()
 
 
 def embed_shard(
@@ -192,7 +165,7 @@ def embed_shard(
     """
     share, out, given = Share.parse(shard), Path(out), GivenPhotos.open(str(photos), None, None)
     work = _Network(model, size, weights, device, FLOAT32).work(None, str(photos), out)
-    return compute_share(work, share, given.walk(out), out, progress=progress)
+    return compute_share(work, share, given.source.walk(out), out, progress=progress)
 
 
 def _identity(album: Album) -> ModelIdentity:
@@ -226,25 +199,25 @@ class _Network:
 
     def album(self, root: Path | None, out: Path) -> tuple[Album, str | None]:
         """The album in a folder, new if there is none, and the network that was taken because none was given."""
-        is_new = not (out / NAME).exists()
-        chosen = ARCHITECTURE if is_new and self.model is None else None
-        if is_new:
-            _check_new(out)
-        source = self._source(self.model or chosen)
-        if not is_new or source is None:
-            album = Album.open(out, root=root, model=source, device=self.device, people=self.people)
+        if (out / NAME).exists():
+            album = Album.open(
+                out, root=root, model=self._source(self.model), device=self.device, people=self.people
+            )  # fmt: skip
             if self.dtype != FLOAT32 and album.codec != self.dtype:
                 raise ValueError(f"The vectors of {out} are in float32: --float16 is for new albums.")
-            return album, chosen
-        if isinstance(source, Embedder):  # the file of its weights may move, so the album keeps a copy
-            source = source.save(out / _NETWORK)
+            return album, None
+        _check_new(out)
+        chosen = ARCHITECTURE if self.model is None else None
+        source = self._source(self.model or ARCHITECTURE, keep_in=out / _NETWORK)
+        assert source is not None
         return Album.create(out, source, root, device=self.device, dtype=self.dtype), chosen
 
     def work(self, album: Album | None, photos: str, out: Path) -> ShardWork:
         """The same for other processes, which find photos, album and model by names that are not relative."""
         if album is None:
-            model = self.model or ARCHITECTURE
-            place = str(self._source(model)) if self.weights is None else self._copied(model, out)
+            kept = out / _NETWORK  # by whoever computed another shard
+            is_kept = self.weights is not None and kept.is_dir()
+            place = str(kept if is_kept else self._source(self.model or ARCHITECTURE, keep_in=kept))
         else:
             place = album.model_place()
         if Path(place).is_dir():
@@ -252,17 +225,12 @@ class _Network:
         photos = photos if "://" in photos else str(Path(photos).absolute())
         return ShardWork(photos, str((out / SHARDS).absolute()), place, self.dtype, self.device)
 
-    def _copied(self, model: str, out: Path) -> str:
-        """The folder of a network whose weights came from a file: a copy for whoever inserts the shard."""
-        folder = out / _NETWORK
-        if not folder.is_dir():
-            open_model(model, size=self.size, weights=self.weights).eval().save(folder)
-        return str(folder)
-
-    def _source(self, model: str | None) -> Embedder | str | None:
-        if model is not None and self.weights is not None:
-            return open_model(model, size=self.size, weights=self.weights).eval()
-        return model if self.size is None else f"{model}@{self.size}"
+    def _source(self, model: str | None, keep_in: Path | None = None) -> Embedder | Path | str | None:
+        """The network; one whose weights come from a file, which may move, is kept in a folder if one is given."""
+        if model is None or self.weights is None:
+            return model if self.size is None else f"{model}@{self.size}"
+        network = open_model(model, size=self.size, weights=self.weights).eval()
+        return network if keep_in is None else network.save(keep_in)
 
 
 def _unseen_images(benchmark: Benchmark) -> list[ImageSet]:

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from smoothap._core.progress import Progress
-from smoothap.album.refusals import Refusal, read_refusals, write_refusals
 from smoothap.album.store import Snapshot, Store, relative
+from smoothap.album.walk import Refusal, read_refusals, write_refusals
 
 _AT_ONCE = 4096  # photos
 

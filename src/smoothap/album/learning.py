@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from smoothap._core.progress import Progress
 from smoothap._core.threads import one_thread
-from smoothap.album._learn_training import STEPS, Start, between, train_projection
+from smoothap.album._learn_training import STEPS, Lessons, principal_components, train_projection
 from smoothap.album._learning_check import LEAST_GAIN, TOLERATED_LOSS, Check, check, trainings
-from smoothap.album._training_set import Lessons
 from smoothap.album.album import Album
-from smoothap.album.projection import Learnt
+from smoothap.album.projection import Learnt, Projection
 
 FEWEST_COLLECTIONS, FEWEST_PHOTOS = 5, 4  # of a collection, half of which are left out in turn
 
@@ -54,16 +55,19 @@ def learn(
             if told is not None:
                 told(line.done / steps)
 
-        start = Start.of(vectors, lessons.rows)
-        checked = check(vectors, lessons, start, step)
+        start, unmarked = principal_components(vectors), np.setdiff1d(np.arange(len(vectors)), lessons.rows)
+        checked = check(vectors, lessons, start, unmarked, step)
         if not checked.is_clear or check_only:
             verdict = _verdict(checked, _smallest(album))
             reason = verdict if checked.is_clear else f"{_kept(album)} {verdict}"
             return Learning(False, collections, marked, checked, reason)
-        end = train_projection(vectors, lessons, start, step)
-    projection = between(start.projection(), end, checked.strength)
-    gain = checked.taught
-    album.learn(projection, Learnt(projection.dimension, collections, marked, tuple(gain)), checked.calibration)
+        end = train_projection(vectors, lessons, start, unmarked, step)
+    share = checked.strength  # of the way from the start
+    projection = Projection(
+        ((1 - share) * start.weight + share * end.weight).astype(np.float32), (share * end.bias).astype(np.float32)
+    )
+    learnt = Learnt(projection.dimension, collections, marked, tuple(checked.taught))
+    album.learn(projection, learnt, checked.calibration)
     return Learning(True, collections, marked, checked, _verdict(checked, ""))
 
 

@@ -1,14 +1,12 @@
 """Moving the lesser copies of photos out of the photo folder: nothing is deleted, and all of it can be undone.
 
-`moved.csv` in the folder they go to has a line for each, written to the disk before its file is touched: where it was,
-where it is, its checksum, and the photo that was kept. Undoing takes the lines back one by one.
+`moved.csv` in the folder they go to has a line for each, written to the disk before any file is touched: where it was,
+where it is, its checksum, and the photo that was kept. A line of a file that was not moved does no harm: undoing sees
+that it is where it was.
 """
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
 import os
 import shutil
 from collections.abc import Iterable, Sequence
@@ -16,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from smoothap._core.files import rename, write_atomically
+from smoothap._core.files import csv_of, digest_of, free_name, rename, rows_of_csv, write_atomically
 from smoothap._core.progress import Progress
 from smoothap.album.walk import reason_of
 
@@ -76,10 +74,17 @@ def move_copies(album: Album, moves: Sequence[Move], folder: Path, *, progress: 
     if not moves:
         return moved
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder, _read(folder))
+    earlier = [one for one in _read(folder) if os.path.lexists(one.now)]
+    planned, taken = list[_Line](), set[str]()
+    for photo, kept in moves:
+        was, wanted = (album.root or Path()) / photo.path, str((folder / photo.path).absolute())
+        target = free_name(wanted, lambda name: os.path.lexists(name) or name in taken, suffix=True)
+        taken.add(target)
+        planned.append(_Line(str(was.absolute()), target, photo.sha256, kept.path))
+    _write(folder, earlier + planned)
     try:
         with Progress("Moving", len(moves), "copies", shown=progress) as line:
-            for photo, kept in moves:
+            for (photo, kept), one in zip(moves, planned, strict=True):
                 line.advance()
                 if kept.id not in whole:
                     whole[kept.id] = _why_not(album, kept)
@@ -87,17 +92,15 @@ def move_copies(album: Album, moves: Sequence[Move], folder: Path, *, progress: 
                 if reason:
                     moved.refused[photo.path] = reason
                     continue
-                source = album.photo_path(photo.id)
-                target = _free(folder / photo.path)
-                _append(folder, _Line(str(source.absolute()), str(target.absolute()), photo.sha256, kept.path))
                 try:
-                    _move(source, target, photo.sha256)
-                except OSError as error:  # its line does no harm: undoing sees that the file is where it was
+                    _move(Path(one.was), Path(one.now), photo.sha256)
+                except OSError as error:
                     moved.refused[photo.path] = reason_of(error)
                     continue
-                moved.done[photo.path] = str(target)
+                moved.done[photo.path] = one.now
                 gone.append(photo.id)
     finally:  # also when the user interrupts: what was moved is not in the album any more
+        _write(folder, earlier + [one for one in planned if os.path.lexists(one.now)])
         if gone:
             album.remove(gone)
     return moved
@@ -142,7 +145,7 @@ def _why_not(album: Album, photo: Photo) -> str | None:
         if not photo.sha256:
             return "the album does not know its content: it was made from vectors"
         return (
-            None if _digest(path) == photo.sha256 else "it has changed since it was indexed: run smoothap index first"
+            None if digest_of(path) == photo.sha256 else "it has changed since it was indexed: run smoothap index first"
         )
     except (OSError, ValueError) as error:
         return reason_of(error)
@@ -164,7 +167,7 @@ def _copy(source: Path, target: Path, sha256: str) -> None:
     partial = target.with_name(f".{target.name}.partial")
     try:
         shutil.copy2(source, partial)
-        if _digest(partial) != sha256:
+        if digest_of(partial) != sha256:
             raise OSError("the copy on the other disk is not the same to the byte")
         with partial.open("rb") as stream:
             os.fsync(stream.fileno())
@@ -175,48 +178,15 @@ def _copy(source: Path, target: Path, sha256: str) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _free(path: Path) -> Path:
-    """The path, or one like it at which there is no file yet."""
-    number, free = 1, path
-    while os.path.lexists(free):
-        number += 1
-        free = path.with_name(f"{path.stem} ({number}){path.suffix}")
-    return free
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def _read(folder: Path) -> list[_Line]:
     try:
-        text = (folder / LOG).read_bytes().decode(errors="surrogateescape")
+        header, *rows = rows_of_csv((folder / LOG).read_bytes()) or [[]]
     except FileNotFoundError:
         return []
-    header, *rows = list(csv.reader(io.StringIO(text, newline=""))) or [[]]
-    if rows and len(rows[-1]) != len(_HEADER):
-        rows.pop()  # half a line, by a run that was stopped before it touched the file
     if header != _HEADER or any(len(row) != len(_HEADER) for row in rows):
         raise ValueError(f"{folder / LOG} is not a list of moved copies: give another folder.")
     return [_Line(*row) for row in rows]
 
 
 def _write(folder: Path, lines: list[_Line]) -> None:
-    write_atomically(folder / LOG, _csv([_HEADER, *lines]))
-
-
-def _append(folder: Path, line: _Line) -> None:
-    with (folder / LOG).open("ab") as stream:
-        stream.write(_csv([line]))
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _csv(rows: Iterable[Iterable[str]]) -> bytes:
-    table = io.StringIO()
-    csv.writer(table, lineterminator="\n").writerows(rows)
-    return table.getvalue().encode(errors="surrogateescape")
+    write_atomically(folder / LOG, csv_of([_HEADER, *lines]))

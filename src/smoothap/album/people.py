@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from smoothap.album.face_groups import CERTAIN, Cluster, Clusters
-from smoothap.album.face_marks import DRAWN, IS, NO_FACE, NOT, FaceMarks, Person, Rows, Said
+from smoothap.album.face_marks import DRAWN, IS, NO_FACE, NOT, FaceMarks, Person, Said
 from smoothap.album.face_search import FoundPhotos
 from smoothap.album.faces import Box, FaceRecord, Faces
 from smoothap.album.photos import Hits
@@ -102,19 +103,17 @@ class People:
         """The group that a face is in, by its id; every face of a group leads to it, and so does its number."""
         faces, said, clusters = self._current()
         (row,) = faces.rows_of([number]).tolist()
-        for cluster in clusters.all():
-            if row in cluster.rows:
-                return self._group(faces, said, cluster)
-        raise ValueError(f"Face {number} was marked as none, and is in no group.")
+        if (cluster := clusters.of(row)) is None:
+            raise ValueError(f"Face {number} was marked as none, and is in no group.")
+        return self._group(faces, said, cluster)
 
     def named(self, name: str) -> Group:
         """The group of the person with a name."""
         faces, said, clusters = self._current()
         person = said.named(name)
-        for cluster in clusters.all():
-            if cluster.person == person.id:
-                return self._group(faces, said, cluster)
-        return Group(-1, person.name, (), ())
+        theirs = (clusters.of(row) for row in np.flatnonzero(said.person == person.id).tolist())
+        cluster = next((one for one in theirs if one is not None), None)
+        return Group(-1, person.name, (), ()) if cluster is None else self._group(faces, said, cluster)
 
     # -- what users say
 
@@ -123,12 +122,13 @@ class People:
         faces, said, _ = self._current()
         rows = faces.rows_of(self.group(group).faces).tolist()
         owner = self._person_of(said, rows)
-        if owner.id >= 0 and not any(person.name == name for person in said.people.values()):
-            self._marks.rename(owner.id, name)
-            person = owner.id
-        else:
-            person = self._marks.person(name)
-        self._marks.mark(faces, rows, IS, person)
+        with self._space.store.database.writing():
+            if owner.id >= 0 and not any(person.name == name for person in said.people.values()):
+                self._marks.rename(owner.id, name)
+                person = owner.id
+            else:
+                person = self._marks.person(name)
+            self._marks.mark(faces, rows, IS, person)
 
     def merge(self, groups: Sequence[int]) -> None:
         """Say that groups are one person, with the name that one of them has, if any."""
@@ -140,8 +140,9 @@ class People:
             both = " and ".join(sorted({str(person.name) for person in named}))
             raise ValueError(f"These groups have the names {both}: give both the same name to make them one.")
         known = [*named, *(person for person in people if person.id >= 0)]
-        person = known[0].id if known else self._marks.person(None)
-        self._marks.mark(faces, [row for some in rows for row in some], IS, person)
+        with self._space.store.database.writing():
+            person = known[0].id if known else self._marks.person(None)
+            self._marks.mark(faces, [row for some in rows for row in some], IS, person)
 
     def split(self, faces: Iterable[int]) -> None:
         """Say that faces are another person than the rest of their group, and one person themselves."""
@@ -155,11 +156,12 @@ class People:
             return
         rows, others = every.rows_of(chosen).tolist(), every.rows_of(rest).tolist()
         owner = self._person_of(said, others)
-        if owner.id < 0:
-            self._marks.mark(every, others, IS, self._marks.person(None))
-        else:
-            self._marks.mark(every, rows, NOT, owner.id)
-        self._marks.mark(every, rows, IS, self._marks.person(None))
+        with self._space.store.database.writing():
+            if owner.id < 0:
+                self._marks.mark(every, others, IS, self._marks.person(None))
+            else:
+                self._marks.mark(every, rows, NOT, owner.id)
+            self._marks.mark(every, rows, IS, self._marks.person(None))
 
     def mark(
         self, group: int, *, right: Iterable[int] = (), wrong: Iterable[int] = (), neither: Iterable[int] = ()
@@ -217,26 +219,31 @@ class People:
     def faces_of(self, photo: int) -> list[tuple[int, Box, Group]]:
         """The faces of a photo, the largest first: the id of each, its box in pixels, and the group that it is in."""
         faces, said, clusters = self._current()
-        rows = [row for row in faces.of_photo(photo).tolist() if not said.no_face[row]]
-        of_row = {row: cluster for cluster in clusters.all() for row in cluster.rows if row in rows}
-        boxes = faces.boxes[rows].tolist()
-        return [
-            (int(faces.ids[row]), (box[0], box[1], box[2], box[3]), self._group(faces, said, of_row[row]))
-            for row, box in zip(rows, boxes, strict=True)
-        ]
+        found = list[tuple[int, Box, Group]]()
+        for row in faces.of_photo(photo).tolist():
+            if (cluster := clusters.of(row)) is not None:
+                x, y, width, height = faces.boxes[row].tolist()
+                found.append((int(faces.ids[row]), (x, y, width, height), self._group(faces, said, cluster)))
+        return found
 
     @property
     def version(self) -> int:
         """Counts changes, of faces and of what is said about them."""
         return self._space.store.version
 
-    def said_so_far(self) -> tuple[Rows, Rows]:
-        """All names and marks as they are, to `restore` them."""
-        return self._marks.everything()
+    def step(self, what: str) -> AbstractContextManager[None]:
+        """Let all that is said while this lasts be one step, called by these words, which `undo` takes back."""
+        return self._marks.step(what)
 
-    def restore(self, people: Rows, marks: Rows) -> None:
-        """Let names and marks be as they were."""
-        self._marks.restore(people, marks)
+    @property
+    def last_step(self) -> str | None:
+        """The step that `undo` takes back, in words; None where there is none, or something else was said since."""
+        steps = self._marks.steps()
+        return steps[-1]["what"] if steps else None
+
+    def undo(self) -> str:
+        """Take the last step back, whoever made it; gives its words."""
+        return self._marks.undo(self._space.faces(self._album))
 
     def no_face(self, faces: Iterable[int]) -> None:
         """Say that these are no faces: they are in no group and are not found."""
@@ -247,7 +254,8 @@ class People:
         """Say that a group is a stranger, whom nobody wants to see."""
         faces, _, _ = self._current()
         rows = faces.rows_of(self.group(group).faces).tolist()
-        self._marks.mark(faces, rows, IS, self._marks.person(None, hidden=True))
+        with self._space.store.database.writing():
+            self._marks.mark(faces, rows, IS, self._marks.person(None, hidden=True))
 
     def _person_of(self, said: Said, rows: Sequence[int]) -> Person:
         found = [said.people[person] for person in said.person[list(rows)].tolist() if person >= 0]

@@ -8,38 +8,61 @@ import os
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from smoothap._core.progress import Progress
-from smoothap.album.faces import FaceRecord
 from smoothap.album.photos import new_record, seconds_of, spelled
-from smoothap.album.refusals import Refusal
-from smoothap.album.walk import PhotoFile, reason_of
+from smoothap.album.walk import PhotoFile, Refusal, reason_of
 from smoothap.data.reading import ImageHead, UnreadableImage, image_head, read_image
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothap.album.region_codes import RegionCoder
     from smoothap.data.transforms import Transform
     from smoothap.models import Embedder
-    from smoothap.models.faces.people import FoundFaces, PeopleFinder
-    from smoothap.models.regions import View
 
 BATCH = 64
 Read = Callable[[PhotoFile], bytes]  # the content of a photo's file, wherever it lies
+Wanted = tuple[PhotoFile, "bytes | None"]  # a file, and the hash of what the album has at its path
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 THUMBNAIL = 256  # the longer side
+_AHEAD = 128  # photos that are read ahead
 FILE_LIMIT = 1 << 29  # bytes of an image file
 _LARGE_PIXELS = 20_000_000  # 48 megapixels of HEIC take 350 MB while they are decoded
 _large_photos = threading.Semaphore(4)
+
+
+class Describer(Protocol):
+    """What an album keeps of a photo beside its vector, such as its faces: found while a photo is read, or later."""
+
+    title: str  # of the progress, where it is found later
+    enough_pixels: int  # on the shorter side of the pictures that it looks at
+
+    def look(self, picture: Image.Image, size: tuple[int, int], sha256: bytes) -> Any:
+        """What it takes of an upright picture, of a photo of that size and content; on one of several threads."""
+        ...
+
+    def described(self, seen: Sequence[Any]) -> Sequence[Any]:
+        """What is kept of each photo, of what was taken of several: they go through a network together."""
+        ...
+
+    def lacking(self, contents: Mapping[int, bytes]) -> set[int]:
+        """The ids of those photos of which nothing is kept, or something of another content."""
+        ...
+
+    def put(self, found: Mapping[int, tuple[bytes, Any]]) -> int:
+        """Keep what is found of photos, by their ids, each with its content; how many faces that are."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,31 +74,13 @@ class PreparedPhoto:
     head: ImageHead | None
     view: Tensor | None
     thumbnail: bytes | None
-    found: FoundFaces | None = None  # where people are looked for
-    region_view: View | None = None  # where parts of photos are described
-
-
-@dataclass(frozen=True)
-class RefusedPhoto:
-    """A photo that cannot be read, and why; a reason that may pass is one of the machine, not of the file."""
-
-    file: PhotoFile
-    reason: str
-    may_pass: bool
+    seen: list[Any] = field(default_factory=list)  # what each describer takes of it
 
 
 def prepare(
-    read: Read,
-    file: PhotoFile,
-    known: bytes | None,
-    transform: Transform,
-    people: PeopleFinder | None = None,
-    regions: RegionCoder | None = None,
-) -> PreparedPhoto | RefusedPhoto:
-    """Read one file; where its hash is the `known` one nothing is decoded.
-
-    With `people`, find the faces in it; with `regions`, cut the view in which its parts are described.
-    """
+    read: Read, file: PhotoFile, known: bytes | None, transform: Transform, describers: Sequence[Describer] = ()
+) -> PreparedPhoto | tuple[PhotoFile, Refusal]:
+    """Read one file; where its hash is the `known` one nothing is decoded. Or why it cannot be read."""
     try:
         content = read(file)
         digest = hashlib.sha256(content).digest()
@@ -83,18 +88,18 @@ def prepare(
             return PreparedPhoto(file, digest, None, None, None)
         enough, head = max(transform.enough_pixels(train=False), THUMBNAIL), image_head(content)
         with _room_for(head, content):
-            others = [other.enough_pixels for other in (people, regions) if other is not None]
-            picture = read_image(content, shorter_side=max(enough, *others, 0))
-        size = head.width, head.height
-        found = None if people is None else people.find(picture, size=size)
-        view = None if regions is None else regions.view(picture, size)
-        if others and (factor := min(picture.size) // enough) > 1:  # as small as it is decoded without them
+            picture = read_image(content, shorter_side=max(enough, *(one.enough_pixels for one in describers), 0))
+        seen = [one.look(picture, (head.width, head.height), digest) for one in describers]
+        if seen and (factor := min(picture.size) // enough) > 1:  # as small as it is decoded without them
             picture = picture.reduce(factor)
-        return PreparedPhoto(file, digest, head, transform.test(picture), thumbnail_of(picture), found, view)
-    except UnreadableImage as error:
-        return RefusedPhoto(file, error.reason, may_pass=isinstance(error.__cause__, (MemoryError, ImportError)))
+        return PreparedPhoto(file, digest, head, transform.test(picture), thumbnail_of(picture), seen)
     except Exception as error:  # one bad file is one line of the report, whatever is bad about it
-        return RefusedPhoto(file, reason_of(error), may_pass=isinstance(error, (OSError, MemoryError)))
+        if isinstance(error, UnreadableImage):
+            reason, may_pass = error.reason, isinstance(error.__cause__, (MemoryError, ImportError))
+        else:
+            reason, may_pass = reason_of(error), isinstance(error, (OSError, MemoryError))
+        # A reason that may pass is one of the machine, not of the file.
+        return file, Refusal(reason) if may_pass else Refusal(reason, file.bytes, file.modified)
 
 
 def _room_for(head: ImageHead, content: bytes) -> AbstractContextManager[object]:
@@ -118,24 +123,17 @@ def plain_jpeg(picture: Image.Image, quality: int) -> bytes:
     return stream.getvalue()
 
 
-def prepared_in_order(
-    read: Read,
-    wanted: Iterable[tuple[PhotoFile, bytes | None]],
-    transform: Transform,
-    workers: int | None = None,
-    people: PeopleFinder | None = None,
-    regions: RegionCoder | None = None,
-) -> Iterator[PreparedPhoto | RefusedPhoto]:
-    """Each file's outcome in the order given; a bounded number is read ahead, so memory is bounded too.
+def in_order(work: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None) -> Iterator[Result]:
+    """What work makes of each item, in their order; a bounded number is done ahead, so memory is bounded too.
 
-    `workers` threads read them, by default one for each core: decoding holds no lock of the interpreter.
+    `workers` threads do it, by default one for each core: decoding holds no lock of the interpreter.
     """
-    waiting: deque[Future[PreparedPhoto | RefusedPhoto]] = deque()
+    waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="reader") as pool:
         try:
-            for file, known in wanted:
-                waiting.append(pool.submit(prepare, read, file, known, transform, people, regions))
-                if len(waiting) > 128:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > _AHEAD:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
@@ -164,8 +162,8 @@ def _content(file: Path) -> bytes:
 class Embedded:
     """Some photos on their way into an album, each with what is known of it, a vector and a thumbnail.
 
-    `refusals` are files that are not read, `same` those whose content the album has. `faces` are those of each photo,
-    None where they were not looked for, and `regions` the codes of its parts, likewise.
+    `refusals` are files that are not read, `same` those whose content the album has. `described` is what each describer
+    found of each photo; of a photo that was not looked at, nothing.
     """
 
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -173,63 +171,80 @@ class Embedded:
     thumbnails: list[bytes | None] = field(default_factory=list)
     refusals: dict[str, Refusal] = field(default_factory=dict)
     same: list[PhotoFile] = field(default_factory=list)
-    faces: list[list[FaceRecord] | None] = field(default_factory=list)
-    regions: list[np.ndarray | None] = field(default_factory=list)
+    described: list[list[Any]] = field(default_factory=list)
 
 
 def embed_files(
     model: Embedder,
     read: Read,
-    wanted: Sequence[tuple[PhotoFile, bytes | None]],
+    wanted: Sequence[Wanted],
     workers: int | None,
     line: Progress,
-    people: PeopleFinder | None = None,
-    regions: RegionCoder | None = None,
+    describers: Sequence[Describer] = (),
 ) -> Iterator[Embedded]:
-    """Embed files, `BATCH` at a time, in their order; each comes with the hash of the content that the album has.
+    """Embed files, `BATCH` at a time, in their order; each comes with the hash of the content that the album has."""
 
-    With `people`, the faces of a batch go through their own network together; with `regions`, so do their parts.
-    """
-
-    def batches() -> Iterator[tuple[Tensor, tuple[Embedded, list[FoundFaces], list[View]]]]:
+    def batches() -> Iterator[tuple[Tensor, tuple[Embedded, list[list[Any]]]]]:
         import torch
 
-        batch = Embedded()
-        views: list[Tensor] = []
-        found: list[FoundFaces] = []
-        wholes: list[View] = []  # in their own shape, for their parts
+        batch, views, seen = Embedded(), list[torch.Tensor](), list[list[Any]]()
         for number, outcome in enumerate(outcomes, start=1):
             line.advance()
-            if isinstance(outcome, RefusedPhoto):
-                when = () if outcome.may_pass else (outcome.file.bytes, outcome.file.modified)
-                batch.refusals[outcome.file.path] = Refusal(outcome.reason, *when)
+            if not isinstance(outcome, PreparedPhoto):
+                file, refusal = outcome
+                batch.refusals[file.path] = refusal
             elif outcome.view is None:
                 batch.same.append(outcome.file)
             else:
                 batch.records.append(_record(outcome))
                 batch.thumbnails.append(outcome.thumbnail)
                 views.append(outcome.view)
-                if outcome.found is not None:
-                    found.append(outcome.found)
-                if outcome.region_view is not None:
-                    wholes.append(outcome.region_view)
+                seen.append(outcome.seen)
             if len(views) == BATCH or (number == len(wanted) and views):
-                yield torch.stack(views), (batch, found, wholes)
-                batch, views = Embedded(), []
-                found = []
-                wholes = []
+                yield torch.stack(views), (batch, seen)
+                batch, views, seen = Embedded(), [], []
         if batch.refusals or batch.same:
             left.append(batch)
 
     left: list[Embedded] = []
-    outcomes = prepared_in_order(read, wanted, model.transform, workers, people, regions)
-    for vectors, (batch, found, wholes) in model.embed_batches(batches()):
+    outcomes = in_order(lambda one: prepare(read, *one, model.transform, describers), wanted, workers)
+    for vectors, (batch, seen) in model.embed_batches(batches()):
         batch.vectors = list(vectors)
-        batch.faces = [None] * len(vectors) if people is None else [*face_records(people, found)]
-        batch.regions = [None] * len(vectors) if regions is None else [*regions.codes(wholes)]
+        found = [one.described([parts[place] for parts in seen]) for place, one in enumerate(describers)]
+        batch.described = [[parts[row] for parts in found] for row in range(len(vectors))]
         _refuse_without_vector(batch)
         yield batch
     yield from left
+
+
+def look_again(
+    read: Read, wanted: Sequence[tuple[PhotoFile, bytes]], describer: Describer, workers: int | None, line: Progress
+) -> Iterator[tuple[PhotoFile, bytes, Any]]:
+    """What is found of photos that an album has, by their files and the hashes of their contents.
+
+    A file that is gone or has another content by now is left out.
+    """
+
+    def look(one: tuple[PhotoFile, bytes]) -> Any:
+        file, sha256 = one
+        try:
+            content = read(file)
+            if hashlib.sha256(content).digest() != sha256:
+                return None
+            head = image_head(content)
+            with _room_for(head, content):
+                picture = read_image(content, shorter_side=describer.enough_pixels)
+            return describer.look(picture, (head.width, head.height), sha256)
+        except (ValueError, OSError, MemoryError):
+            return None
+
+    outcomes = zip(wanted, in_order(look, wanted, workers), strict=True)
+    while some := list(islice(outcomes, BATCH)):
+        looked = [(one, seen) for one, seen in some if seen is not None]
+        found = describer.described([seen for _, seen in looked]) if looked else ()
+        for (one, _), described in zip(looked, found, strict=True):
+            yield *one, described
+        line.advance(len(some))
 
 
 def _record(photo: PreparedPhoto) -> dict[str, Any]:
@@ -242,13 +257,6 @@ def _record(photo: PreparedPhoto) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def face_records(people: PeopleFinder, found: Sequence[FoundFaces]) -> Iterator[list[FaceRecord]]:
-    """The faces of photos with their vectors; those for which the network gives nothing are left out."""
-    for one, vectors in zip(found, people.vectors(found), strict=True):
-        rows = zip(one.boxes, one.faces, vectors, strict=True)
-        yield [FaceRecord(box, face.score, vector) for box, face, vector in rows if vector.any()]
-
-
 def _refuse_without_vector(batch: Embedded) -> None:
     """Take out photos for which the model gives nothing that could be compared."""
     for place in reversed(range(len(batch.vectors))):
@@ -256,5 +264,5 @@ def _refuse_without_vector(batch: Embedded) -> None:
         if not np.isfinite(vector).all() or abs(float(vector @ vector) - 1) > 1e-3:
             refusal = Refusal("the model gives no vector for it", record["bytes"], record["modified"])
             batch.refusals[os.fsdecode(record["path"])] = refusal
-            for some in (batch.records, batch.vectors, batch.thumbnails, batch.faces, batch.regions):
+            for some in (batch.records, batch.vectors, batch.thumbnails, batch.described):
                 del some[place]

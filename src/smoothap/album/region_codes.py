@@ -1,18 +1,16 @@
-"""From photos to the codes of their parts: while they are taken in, and for those that an album has already."""
+"""From photos to the codes of their parts."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothap._core.memory import freed_memory_kept
 from smoothap._core.progress import Progress
-from smoothap.album.finding_people import read_again
+from smoothap.album.prepare import Read, in_order
 from smoothap.album.regions import ENOUGH, Basis, RegionStore
 from smoothap.data.reading import read_image
 from smoothap.models.regions import PARTS, Size, View, region_vectors, region_view, seconds_a_photo, usual_size
@@ -20,30 +18,41 @@ from smoothap.models.regions import PARTS, Size, View, region_vectors, region_vi
 if TYPE_CHECKING:
     from PIL import Image
 
-    from smoothap.album.prepare import Read
     from smoothap.album.store import Store
     from smoothap.album.walk import PhotoFile
     from smoothap.models import Embedder
 
-_COMMIT_SECONDS = 20.0
 _GROWN = 4  # times as many photos as a basis of few was learnt from: then it is learnt again
 _FEWEST = 32  # photos that are worth saying what they cost
 
 
 class RegionCoder:
-    """Describes the parts of photos and codes them by the basis of an album."""
+    """Describes the parts of photos by a model, codes them by the basis of an album, and keeps them."""
 
-    def __init__(self, model: Embedder, size: int, basis: Basis) -> None:
-        self._model, self._size, self._basis = model, size, basis
+    title = "Describing parts"
+
+    def __init__(self, model: Embedder, size: int, store: RegionStore) -> None:
+        self._model, self._size, self._store, self._basis = model, size, store, store.basis()
+        self._free = store.free_slots()
         self.enough_pixels = size  # on the shorter side of a photo
 
-    def view(self, picture: Image.Image, of: Size) -> View:
+    def look(self, picture: Image.Image, size: Size, sha256: bytes) -> View:
         """What the network is given of a picture, of a photo of that size."""
-        return region_view(picture, self._size, of)
+        return region_view(picture, self._size, size)
 
-    def codes(self, views: Sequence[View]) -> np.ndarray:
-        """The codes of all parts, (n, PARTS, bytes) int8."""
-        return self._basis.coded(region_vectors(self._model, views))
+    def described(self, seen: Sequence[View]) -> list[np.ndarray]:
+        """The codes of the parts of each photo, (PARTS, bytes) int8."""
+        return list(self._basis.coded(region_vectors(self._model, seen)))
+
+    def lacking(self, contents: Mapping[int, bytes]) -> set[int]:
+        """The photos whose parts are not there."""
+        seen = self._store.seen()
+        return {photo for photo, sha256 in contents.items() if seen.get(photo) != sha256}
+
+    def put(self, found: Mapping[int, tuple[bytes, np.ndarray]]) -> int:
+        """Keep the codes of photos."""
+        self._store.put(found, self._free)
+        return 0
 
 
 def begin_regions(
@@ -64,7 +73,7 @@ def begin_regions(
         size = known.size
         if known.learnt_from >= ENOUGH or len(files) < _GROWN * known.learnt_from:
             _say_cost(model, size, len(files) - len(regions.seen()), known.bytes_a_photo, shown=progress)
-            return RegionCoder(model, size, regions.basis())
+            return RegionCoder(model, size, regions)
     size = usual_size(model) if size is None else size
     if not 32 <= size <= 4096:
         raise ValueError(f"--region-size is the side of a view in pixels, from 32 to 4096, not {size}.")
@@ -72,21 +81,16 @@ def begin_regions(
     _say_cost(model, size, len(files), PARTS * (min(256, model.dimension) + 4), shown=progress)
     some = [files[place] for place in np.unique(np.linspace(0, len(files) - 1, ENOUGH).astype(int))] if files else []
     vectors = [np.empty((0, model.dimension), np.float32)]
-    with (
-        freed_memory_kept(),
-        Progress("Learning how parts differ", len(some), "photos", shown=progress) as line,
-        ThreadPoolExecutor(2, thread_name_prefix="reader") as pool,
-    ):
-        for view in pool.map(lambda file: _view_of(read, file, size), some):
+    with freed_memory_kept(), Progress("Learning how parts differ", len(some), "photos", shown=progress) as line:
+        for view in in_order(lambda file: _view_of(read, file, size), some, workers=2):
             if view is not None:
                 vectors.append(region_vectors(model, [view])[0])
             line.advance()
     if len(vectors) == 1:
         return None
-    basis = Basis.learnt(np.concatenate(vectors))
     regions = RegionStore(store.folder, create=True)
-    regions.begin(uid, size, basis, len(vectors) - 1)
-    return RegionCoder(model, size, basis)
+    regions.begin(uid, size, Basis.learnt(np.concatenate(vectors)), len(vectors) - 1)
+    return RegionCoder(model, size, regions)
 
 
 def _blank(size: int) -> Image.Image:
@@ -118,42 +122,3 @@ def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
-
-
-def find_missing_regions(
-    store: Store, coder: RegionCoder, read: Read, files: Iterable[PhotoFile], *, progress: bool = True
-) -> int:
-    """Describe the parts of all photos in these files that have none yet; how many there were.
-
-    A photo whose file is gone or changed since it was taken in is left for the next time.
-    """
-    from os import fsencode
-
-    regions = RegionStore(store.folder)
-    regions.compact()
-    seen, places = regions.seen(), {fsencode(file.path): file for file in files}
-    wanted = [
-        (record, places[record["path"]])
-        for record in store.records()
-        if seen.get(record["id"]) != record["sha256"] and record["path"] in places
-    ]
-    if not wanted:
-        return 0
-
-    def look(content: bytes, record: Mapping[str, Any]) -> View:
-        picture = read_image(content, shorter_side=coder.enough_pixels)
-        return coder.view(picture, (record["width"], record["height"]))
-
-    number, pending, since = 0, dict[int, tuple[bytes, np.ndarray]](), time.monotonic()
-    with freed_memory_kept(), Progress("Describing parts", len(wanted), "photos", shown=progress) as line:
-        for batch in read_again(read, wanted, look):
-            views = [(record, view) for record, view in batch if view is not None]
-            codes = coder.codes([view for _, view in views])
-            pending |= {record["id"]: (record["sha256"], one) for (record, _), one in zip(views, codes, strict=True)}
-            line.advance(len(batch))
-            if pending and time.monotonic() - since > _COMMIT_SECONDS:
-                regions.put(pending)
-                number, pending, since = number + len(pending), {}, time.monotonic()
-    if pending:
-        regions.put(pending)
-    return number + len(pending)

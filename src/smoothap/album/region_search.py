@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,16 +11,15 @@ from PIL import Image
 
 from smoothap._core.threads import numba_is_there, on_threads, parts_for
 from smoothap.album.photos import Hits
-from smoothap.album.queries import ALPHA, RIGHT, WRONG, Query
+from smoothap.album.queries import RIGHT, WRONG, Asking, Query, read_query
 from smoothap.album.regions import Basis, Regions, RegionSettings, RegionStore, query_codes
 from smoothap.album.search import best_rows
 from smoothap.album.vectors import unit, unit_vectors
-from smoothap.data.reading import PixelBox, as_rgb, cut, read_image
+from smoothap.data.reading import PixelBox, cut, read_image, upright
 from smoothap.models.regions import LEVELS, pixel_boxes, region_vectors, region_view
 
 if TYPE_CHECKING:
     from smoothap.album.album import Album
-    from smoothap.album.filters import Filter
     from smoothap.album.store import Store
 
 _SCALES = (1.0, 1.0, 0.5)  # of the size of a view, at which a query is compared with windows of a level
@@ -76,31 +75,10 @@ class RegionSpace:
             self._read = settings.version, photos, self.store.regions(photos)
         return self._read[2]
 
-    def search(
-        self,
-        album: Album,
-        query: Query,
-        k: int | None,
-        *,
-        box: PixelBox | None = None,
-        rerank: bool = True,
-        min_score: float | None = None,
-        recall: float | None = None,
-        expand: int = 0,
-        alpha: float = ALPHA,
-        right: Iterable[int] = (),
-        wrong: Iterable[int] = (),
-        where: Filter | None = None,
-    ) -> Hits:
-        """The k photos with a part most like the query, or all that there are; see `Album.search`."""
-        if recall is not None:
-            raise ValueError("What a score means is not known for parts: give a number of photos, or a least score.")
-        vectors, photos = self.query(album, query, box)
-        found, note = self.found(
-            album, vectors, k if min_score is None else None, min_score=min_score,
-            expand=expand or (_EXPANSION if rerank else 0), alpha=alpha, right=right, wrong=wrong, where=where,
-            left_out=photos,
-        )  # fmt: skip
+    def search(self, album: Album, query: Query, asking: Asking) -> Hits:
+        """The photos with a part most like the query."""
+        vectors, photos = self.query(album, query, asking.box)
+        found, note = self.found(album, vectors, replace(asking, left_out=(*asking.left_out, *photos)))
         return album.hits(found.rows, found.scores, note, boxes=self.boxes(album, found))
 
     def boxes(self, album: Album, found: Scored) -> list[PixelBox]:
@@ -108,33 +86,24 @@ class RegionSpace:
         sizes = [(photo.width, photo.height) for photo in album.photos.at(found.rows)]
         return pixel_boxes(found.parts, np.array(sizes, np.int64).reshape(-1, 2))
 
-    def found(
-        self,
-        album: Album,
-        vectors: np.ndarray,
-        k: int | None = None,
-        *,
-        min_score: float | None = None,
-        expand: int = _EXPANSION,
-        alpha: float = ALPHA,
-        right: Iterable[int] = (),
-        wrong: Iterable[int] = (),
-        where: Filter | None = None,
-        left_out: Iterable[int] = (),
-    ) -> tuple[Scored, str]:
-        """The k best photos, or all, for the numbers of a query (levels, k), and what there is to say about them."""
+    def found(self, album: Album, vectors: np.ndarray, asking: Asking) -> tuple[Scored, str]:
+        """The best photos for the numbers of a query (levels, k), and what there is to say about them."""
+        if asking.recall is not None:
+            raise ValueError("What a score means is not known for parts: give a number of photos, or a least score.")
         regions = self.regions(album)
-        wrong_rows = album.photos.rows_of(wrong)
-        vectors = self._corrected(regions, vectors, album.photos.rows_of(right), wrong_rows)
+        wrong_rows = album.photos.rows_of(asking.wrong)
+        vectors = self._corrected(regions, vectors, album.photos.rows_of(asking.right), wrong_rows)
         listed = regions.slots >= 0
-        if (passing := album.passing(where)) is not None:
+        if (passing := album.passing(asking.where)) is not None:
             listed &= passing
-        listed[album.photos.rows_of(left_out)] = False
+        listed[album.photos.rows_of(asking.left_out)] = False
         listed[wrong_rows] = False
-        plain = _best(_scored(regions, vectors, np.flatnonzero(listed)), k, min_score)
-        found = plain if not expand else self._again(regions, vectors, plain, expand, alpha)
+        k = asking.k if asking.min_score is None else None
+        plain = _best(_scored(regions, vectors, np.flatnonzero(listed)), k, asking.min_score)
+        expand = asking.expand or (_EXPANSION if asking.rerank else 0)
+        found = plain if not expand else self._again(regions, vectors, plain, expand, asking.alpha)
         note = f"{regions.missing:,} photos have no parts yet: run smoothap index again." if regions.missing else ""
-        return found if k is None else found.some(slice(k)), note
+        return found.some(slice(k)), note
 
     def _again(self, regions: Regions, vectors: np.ndarray, plain: Scored, number: int, alpha: float) -> Scored:
         """The same photos, the best of them ranked again by the query and the parts found first; scores by place."""
@@ -162,28 +131,32 @@ class RegionSpace:
 
     def query(self, album: Album, query: Query, box: PixelBox | None = None) -> tuple[np.ndarray, list[int]]:
         """A query as numbers for each level (levels, k) of length 1, and the album's photos that it names."""
-        if isinstance(query, bool) or query is None:
-            raise TypeError(f"A query is a path, an image, a vector or the id of a photo, not {query!r}.")
-        if isinstance(query, (int, np.integer)):
-            row, regions = album.photos.row_of(int(query)), self.regions(album)
+
+        def photo(identity: int) -> np.ndarray:
+            row, regions = album.photos.row_of(identity), self.regions(album)
             if box is None and regions.slots[row] >= 0:  # its whole, as it is kept
-                return unit_vectors(np.repeat(regions.vectors(row)[:1], len(_SCALES), 0)), [int(query)]
-            return self._seen(album, read_image(album.photo_path(int(query)), box=box)), [int(query)]
-        if isinstance(query, Image.Image):
-            image = as_rgb(query)
-            return self._seen(album, image if box is None else cut(image, box)), []
-        if isinstance(query, (str, Path)):
-            return self._seen(album, read_image(query, box=box)), []
-        if isinstance(query, Sequence) and not all(isinstance(number, (float, np.floating)) for number in query):
-            parts = [self.query(album, part, box) for part in query]
-            mean = np.mean([vectors for vectors, _ in parts], axis=0)
-            return unit_vectors(mean), [photo for _, photos in parts for photo in photos]
-        vector, dimension = np.asanyarray(query, np.float32), self.settings().dimension
-        if vector.shape == self.shape:  # what this gave before
-            return unit_vectors(vector), []
-        if vector.shape != (dimension,):
-            raise ValueError(f"A query of shape {vector.shape} was given for parts by a model of ({dimension},).")
-        return unit_vectors(np.repeat(self.basis()(unit(vector))[None], len(_SCALES), 0)), []
+                return unit_vectors(np.repeat(regions.vectors(row)[:1], len(_SCALES), 0))
+            return self._seen(album, read_image(album.photo_path(identity), box=box))
+
+        def image(given: Image.Image | Path | str) -> np.ndarray:
+            if not isinstance(given, Image.Image):
+                return self._seen(album, read_image(given, box=box))
+            picture = upright(given)
+            return self._seen(album, picture if box is None else cut(picture, box))
+
+        def given(vector: np.ndarray) -> np.ndarray:
+            if vector.shape == self.shape:  # what this gave before
+                return unit_vectors(vector)
+            if vector.shape != (dimension := self.settings().dimension,):
+                raise ValueError(f"A query of shape {vector.shape} was given for parts by a model of ({dimension},).")
+            return unit_vectors(np.repeat(self.basis()(unit(vector))[None], len(_SCALES), 0))
+
+        def join(parts: list[np.ndarray]) -> np.ndarray:
+            if not parts:
+                raise ValueError("A query needs at least one photo.")
+            return unit_vectors(np.mean(parts, axis=0))
+
+        return read_query(query, photo, image, given, join)
 
     def _seen(self, album: Album, picture: Image.Image) -> np.ndarray:
         """The numbers (levels, k) of a picture: seen as small as a thing is that fills a window of each level."""
@@ -205,12 +178,16 @@ def _scored(regions: Regions, vectors: np.ndarray, rows: np.ndarray) -> Scored:
         arguments = codes, codes.view(np.int32), LEVELS, queries, squares, slots, scores, parts
         on_threads(best_parts, parts_for(len(rows) * codes.shape[1] * codes.shape[2] // 8), *arguments)
         return Scored(rows, scores, parts)
+    halves = (
+        queries >> 8,
+        queries & 255,
+    )  # whose sums of products are below 2^24: float32 has them exactly, in any order
     for start in range(0, len(rows), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
         stored = np.array(regions.codes[slots[some]])
-        products = np.empty(stored.shape[:2])
-        for level, query in enumerate(queries):  # whole numbers in float64, so that any order of sums is exact
-            products[:, level == LEVELS] = stored[:, level == LEVELS, :-4].astype(np.float64) @ query.astype(np.float64)
+        codes = stored[:, :, :-4].astype(np.float32)
+        high, low = ((codes @ half.T.astype(np.float32)).astype(np.float64) for half in halves)
+        products = (256 * high + low)[:, np.arange(len(LEVELS)), LEVELS]
         norms = np.ascontiguousarray(stored[:, :, -4:]).view(np.int32)[:, :, 0].astype(np.int64) * squares[LEVELS]
         found = np.where(norms > 0, products / np.sqrt(np.maximum(norms, 1)), -1.0)
         parts[some] = found.argmax(1)

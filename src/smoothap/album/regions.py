@@ -3,6 +3,10 @@
     regions.db             settings, the basis that vectors are coded by, the slot of each photo
     codes-1                (slots, PARTS, bytes) int8: a code for each part of a photo, and its squared length behind it
 
+All photos take the same room, so that what comes is written to slots that hold nothing, and is on the disk before the
+row that names it. A writer takes slots that were free when it began, never one that it freed itself: what a search that
+runs meanwhile looks at, and what is named again if the writer is stopped, is not written over.
+
 A part is the vector of a window (models/regions.py) in the basis of the album: its mean taken away, turned to the
 directions in which parts of this album differ most, and rounded to whole numbers from -127 to 127. The score of two is
 the cosine of these whole numbers, the same on every machine (docs/maths.md). The basis is learnt from photos of the
@@ -15,15 +19,19 @@ another photo, and what lacks its parts gets them at the next run. To forget all
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 
-from smoothap.album import growing
-from smoothap.album.database import Database, Form, placeholders
+from smoothap._core.files import sync
+from smoothap.album.database import SETTING, Database, Form, placeholders
+from smoothap.album.growing import mapped
 from smoothap.album.postings import row_crc
 from smoothap.album.vectors import unit_vectors
 from smoothap.models.regions import PARTS
@@ -36,17 +44,14 @@ _DIMENSION = 256  # of a code, at most
 _NORM = np.dtype("<i4")
 _WHITENING = 0.25  # of the variance of a direction, to this power, that is divided out
 _LEAST_VARIANCE = 1e-4  # of a direction, as a share of the largest
-_DEAD_SHARE = 5  # one slot in so many may be dead
 _AT_ONCE = 500  # ids in one query
-_ROWS_AT_ONCE = 4096
 _FORM = Form(
     "the regions of an album",
-    1,
+    2,
     (
-        "CREATE TABLE setting (name TEXT PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID, STRICT",
+        SETTING,
         "CREATE TABLE slot (photo INTEGER PRIMARY KEY, slot INTEGER NOT NULL UNIQUE, sha256 BLOB NOT NULL, "
-        "crc INTEGER NOT NULL) STRICT",
-        growing.SCHEMA,
+        "codes INTEGER NOT NULL, crc INTEGER NOT NULL) STRICT",
     ),
     "Delete the folder regions of the album, and run smoothap index PHOTOS --out ALBUM --regions.",
 )
@@ -100,7 +105,6 @@ class RegionSettings:
     code: int  # bytes of a part, with its length
     version: int = 0  # counts changes
     file: int = 1
-    slots: int = 0
 
     @property
     def codes(self) -> str:
@@ -109,6 +113,7 @@ class RegionSettings:
 
     @property
     def bytes_a_photo(self) -> int:
+        """What its codes take."""
         return PARTS * self.code
 
 
@@ -152,19 +157,13 @@ class RegionStore:
             return self._settings(connection)
 
     def _settings(self, connection: sqlite3.Connection) -> RegionSettings | None:
-        value = self._value(connection, "settings")
+        value = self.database.setting(connection, "settings")
         return None if value is None else RegionSettings(**json.loads(value))
-
-    def _value(self, connection: sqlite3.Connection, name: str) -> bytes | None:
-        row = connection.execute("SELECT value, crc FROM setting WHERE name=?", (name,)).fetchone()
-        if row is not None and row_crc((name, row[0])) != row[1]:
-            raise self.database.damaged(f"the setting {name}")
-        return None if row is None else row[0]
 
     def basis(self) -> Basis:
         """What parts are coded by."""
         with self.database.reading() as connection:
-            settings, value = self._settings(connection), self._value(connection, "basis")
+            settings, value = self._settings(connection), self.database.setting(connection, "basis")
         if settings is None or value is None:
             raise self.database.damaged("it has no basis")
         rows = np.frombuffer(value, "<f4").reshape(-1, settings.dimension)
@@ -173,54 +172,44 @@ class RegionStore:
     def seen(self) -> dict[int, bytes]:
         """The photos whose parts are there, and their content."""
         with self.database.reading() as connection:
-            return {photo: sha256 for photo, _, sha256 in self._slots(connection)}
+            return {photo: sha256 for photo, _, sha256, _ in self._slots(connection)}
 
-    def _slots(self, connection: sqlite3.Connection) -> list[tuple[int, int, bytes]]:
-        rows = connection.execute("SELECT photo, slot, sha256, crc FROM slot").fetchall()
+    def _slots(self, connection: sqlite3.Connection) -> list[tuple[int, int, bytes, int]]:
+        """The photo, the slot, the content of the photo, and the checksum of the codes."""
+        rows = connection.execute("SELECT photo, slot, sha256, codes, crc FROM slot").fetchall()
         for *row, crc in rows:
             if row_crc(row) != crc:
                 raise self.database.damaged(f"the row of photo {row[0]}")
-        return [(photo, slot, sha256) for photo, slot, sha256, _ in rows]
+            if row[1] < 0:
+                raise self.database.damaged("a slot that is none")
+        return [(photo, slot, sha256, codes) for photo, slot, sha256, codes, _ in rows]
 
     def regions(self, photos: np.ndarray) -> Regions:
         """The parts of these photos, ids (n,) rising."""
-        missing: FileNotFoundError | None = None
-        for _ in range(5):  # a writer may have replaced the file since this one read which it is
-            with self.database.reading() as connection:
-                settings, rows = self._settings(connection), self._slots(connection)
-            slots = np.full(len(photos), -1, np.int64)
-            if settings is None:
-                return Regions(np.empty((0, PARTS, _NORM.itemsize), np.int8), slots)
-            owners = np.array([row[0] for row in rows], np.int64)
-            theirs = np.array([row[1] for row in rows], np.int64)
-            if len(theirs) and not 0 <= theirs.min() <= theirs.max() < settings.slots:
-                raise self.database.damaged("a slot that is none")
-            known = np.isin(owners, photos)
-            slots[np.searchsorted(photos, owners[known])] = theirs[known]
-            try:
-                return Regions(self._mapped(settings), slots)
-            except FileNotFoundError as error:
-                missing = error
-        assert missing is not None
-        raise missing
+        with self.database.reading() as connection:
+            settings, rows = self._settings(connection), self._slots(connection)
+            codes = self._mapped(settings, rows)  # here, where no writer can replace the file
+        slots, owners = np.full(len(photos), -1, np.int64), np.array([row[0] for row in rows], np.int64)
+        known = np.isin(owners, photos)
+        slots[np.searchsorted(photos, owners[known])] = np.array([row[1] for row in rows], np.int64)[known]
+        return Regions(codes, slots)
 
-    def _mapped(self, settings: RegionSettings) -> np.ndarray:
-        return growing.mapped(
-            self.folder, settings.codes, np.dtype(np.int8), (settings.slots, PARTS, settings.code)
-        )  # fmt: skip
+    def _mapped(self, settings: RegionSettings | None, rows: Sequence[tuple[int, int, bytes, int]]) -> np.ndarray:
+        number, code = 1 + max((row[1] for row in rows), default=-1), _NORM.itemsize
+        if settings is None:
+            return np.empty((0, PARTS, code), np.int8)
+        return mapped(self.folder, settings.codes, np.dtype(np.int8), (number, PARTS, settings.code))
 
     def verify(self) -> None:
         """Check every byte."""
         self.database.check()
         with self.database.reading() as connection:
             settings, rows = self._settings(connection), self._slots(connection)
-            self._value(connection, "basis")
-            if settings is None:
-                return
-            blocks = growing.blocks_of(connection, settings.codes)
-        if any(not 0 <= slot < settings.slots for _, slot, _ in rows):
-            raise self.database.damaged("a slot that is none")
-        growing.check(self.folder, settings.codes, blocks, settings.slots * settings.bytes_a_photo)
+            self.database.setting(connection, "basis")
+            stored = self._mapped(settings, rows)
+        for photo, slot, _, codes in rows:
+            if zlib.crc32(stored[slot].data) != codes:
+                raise self.database.damaged(f"the codes of photo {photo} are not those that were written")
 
     # -- writing, by the album's only writer
 
@@ -230,37 +219,41 @@ class RegionStore:
         with self.database.writing() as connection:
             before = self._settings(connection)
             file, version = (1, 0) if before is None else (before.file + 1, before.version + 1)
-            for table in ("slot", "block"):
-                connection.execute(f"DELETE FROM {table}")
+            connection.execute("DELETE FROM slot")
             rows = np.concatenate([basis.mean[None], basis.directions]).astype("<f4")
-            self._set(connection, "basis", rows.tobytes())
+            self.database.set(connection, "basis", rows.tobytes())
             self._write(connection, RegionSettings(uid, size, learnt_from, dimension, code, version, file))
-        self._sweep()
-
-    def _set(self, connection: sqlite3.Connection, name: str, value: bytes) -> None:
-        connection.execute("REPLACE INTO setting VALUES (?, ?, ?)", (name, value, row_crc((name, value))))
+        for one in self.folder.glob("codes-*"):  # also what is left of a writer that was stopped here
+            one.unlink()
 
     def _write(self, connection: sqlite3.Connection, settings: RegionSettings) -> None:
-        self._set(connection, "settings", json.dumps(asdict(settings)).encode())
+        self.database.set(connection, "settings", json.dumps(asdict(settings)).encode())
 
-    def put(self, found: Mapping[int, tuple[bytes, np.ndarray]]) -> None:
-        """The parts of photos, by their ids, each with its content; those that were known of them go."""
+    def free_slots(self) -> Iterator[int]:
+        """The slots that hold nothing now, one after the other: for one writer, from when it begins to its end."""
+        with self.database.reading() as connection:
+            taken = {slot for (slot,) in connection.execute("SELECT slot FROM slot")}
+        return (slot for slot in count() if slot not in taken)
+
+    def put(self, found: Mapping[int, tuple[bytes, np.ndarray]], free: Iterator[int] | None = None) -> None:
+        """The parts of photos, by their ids, each with its content, to free slots; those that were known of them go."""
         with self.database.writing() as connection:
-            settings = self._settings(connection)
+            settings, free = self._settings(connection), self.free_slots() if free is None else free
             assert settings is not None
-            codes = np.stack([codes for _, codes in found.values()])
-            growth = self._append(connection, settings.codes, [codes.data])
-            growth.count(connection)
-            rows = [(photo, settings.slots + place, found[photo][0]) for place, photo in enumerate(found)]
-            self._insert(connection, rows)
-            changed = replace(settings, version=settings.version + 1, slots=settings.slots + len(rows))
-            self._write(connection, changed)
-
-    def _insert(self, connection: sqlite3.Connection, rows: Sequence[tuple[int, int, bytes]]) -> None:
-        connection.executemany("REPLACE INTO slot VALUES (?, ?, ?, ?)", ((*row, row_crc(row)) for row in rows))
-
-    def _append(self, connection: sqlite3.Connection, name: str, pieces: Iterable[memoryview]) -> growing.Growth:
-        return growing.append(growing.last_block(connection, name), self.folder, name, pieces, durable=True)
+            file, rows = self.folder / settings.codes, list[tuple[int, int, bytes, int]]()
+            is_new = not file.exists()
+            with file.open("w+b" if is_new else "r+b") as stream:
+                for photo, (sha256, codes) in found.items():
+                    slot, content = next(free), codes.tobytes()
+                    stream.seek(slot * settings.bytes_a_photo)
+                    stream.write(content)
+                    rows.append((photo, slot, sha256, zlib.crc32(content)))
+                stream.flush()
+                os.fsync(stream.fileno())
+            if is_new:
+                sync(self.folder)
+            connection.executemany("REPLACE INTO slot VALUES (?, ?, ?, ?, ?)", ((*row, row_crc(row)) for row in rows))
+            self._write(connection, replace(settings, version=settings.version + 1))
 
     def drop(self, photos: Sequence[int]) -> None:
         """Forget the parts of photos."""
@@ -270,42 +263,6 @@ class RegionStore:
                 connection.execute(f"DELETE FROM slot WHERE photo IN ({placeholders(some)})", some)
             if (settings := self._settings(connection)) is not None:
                 self._write(connection, replace(settings, version=settings.version + 1))
-
-    def compact(self) -> None:
-        """Write the slots that count to a new file, if a fifth of all do not."""
-        with self.database.reading() as connection:
-            settings, rows = self._settings(connection), self._slots(connection)
-        if settings is None or (settings.slots - len(rows)) * _DEAD_SHARE <= settings.slots:
-            return
-        rows.sort(key=lambda row: row[1])
-        slots, codes = np.array([row[1] for row in rows], np.int64), self._mapped(settings)
-        parts = (slots[start : start + _ROWS_AT_ONCE] for start in range(0, len(slots), _ROWS_AT_ONCE))
-        fresh = replace(settings, version=settings.version + 1, file=settings.file + 1, slots=len(rows))
-        with self.database.writing() as connection:
-            growth = self._append(connection, fresh.codes, (np.ascontiguousarray(codes[part]).data for part in parts))
-            for table in ("slot", "block"):
-                connection.execute(f"DELETE FROM {table}")
-            growth.count(connection)
-            self._insert(connection, [(photo, place, sha256) for place, (photo, _, sha256) in enumerate(rows)])
-            self._write(connection, fresh)
-        self._sweep()
-
-    def _sweep(self) -> None:
-        """Remove files of codes that do not count."""
-        settings = self.settings()
-        for file in self.folder.glob("codes-*"):
-            if settings is None or file.name != settings.codes:
-                file.unlink(missing_ok=True)
-
-
-def drop_regions(album: Path, photos: Iterable[int]) -> None:
-    """Forget the parts of photos that are about to change or to leave an album, if it has any."""
-    if RegionStore.is_in(album) and (gone := [int(photo) for photo in photos]):
-        store = RegionStore(album)
-        try:
-            store.drop(gone)
-        finally:
-            store.database.close()
 
 
 def query_codes(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from smoothap.metrics.cosine import Cosines, error_bound
 if TYPE_CHECKING:
     from smoothap.album.engines.faiss import ProductCodes
     from smoothap.album.filters import Filter
+    from smoothap.album.neighbourhood import Reranked
 
 EXACT_UP_TO = 100_000  # vectors; above, product codes propose unless exact search is asked for
 ENGINES = ("auto", "exact", "pq")
@@ -252,6 +253,17 @@ class LocalSearch:
         if self.name == "exact" or query.passing is None:
             return ""
         return f"{query.passing.sum():,} photos pass the filter: all of them were compared, exactly."
+
+
+def answers(search: Search | Reranked, query: VectorQuery, k: int | None, min_score: float | None) -> Nearest:
+    """Rows, best first: all with a score, if one is given, or else the best k, or all."""
+    if min_score is not None:
+        return search.above(query, min_score)
+    if k is not None:
+        return search.nearest(query, k)
+    ranking = search.ranking(query)
+    rows, scores = ranking.best()
+    return Nearest(rows, scores, ranking.note, None if ranking.through is None else ranking.through[rows])
 
 
 def best_rows(scores: np.ndarray, k: int) -> np.ndarray:

@@ -23,7 +23,7 @@ PHOTO = "photo"  # the space of whole photos
 REMEDY = "Copy the album again, or delete it and index the photos again."
 FORM = Form(
     "an album",
-    2,
+    3,
     (
         "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID, STRICT",
         "CREATE TABLE space (name TEXT PRIMARY KEY, dimension INTEGER NOT NULL, codec TEXT NOT NULL, "
@@ -162,7 +162,7 @@ def write_space(connection: sqlite3.Connection, space: Space) -> None:
 
 def _is_learnt(values: Mapping[str, Any]) -> bool:
     """Whether these are what `learn` keeps of what an album learnt."""
-    kinds = {"dimension": int, "collections": int, "photos": int, "number": int, "projection": str}
+    kinds = {"dimension": int, "collections": int, "photos": int, "number": int}
     calibration, gain = values.get("calibration"), values.get("gain")
     return (
         values.keys() == kinds.keys() | {"calibration", "gain"}

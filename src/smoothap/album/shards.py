@@ -29,10 +29,9 @@ from smoothap.album.given_photos import GivenPhotos
 from smoothap.album.identity import ModelIdentity, identity_of, load_model
 from smoothap.album.photos import NOTHING_KNOWN, is_inside
 from smoothap.album.postings import day_of
-from smoothap.album.prepare import Embedded, embed_files
-from smoothap.album.refusals import Refusal, read_refusals
-from smoothap.album.update import Embed, Wanted
-from smoothap.album.walk import PhotoFile, Walk, container_of
+from smoothap.album.prepare import Embedded, Wanted, embed_files
+from smoothap.album.sources import Source
+from smoothap.album.walk import PhotoFile, Refusal, Walk, container_of, read_refusals
 from smoothap.models import Embedder
 
 SHARDS = "shards"  # the folder in an album
@@ -99,14 +98,14 @@ class ShardWork:
         return identity_of(self.embedder)
 
     @cached_property
-    def _given(self) -> GivenPhotos:
-        return GivenPhotos.open(self.photos, None, None)
+    def _source(self) -> Source:
+        return GivenPhotos.open(self.photos, None, None).source
 
     def compute(self, name: str, wanted: Sequence[Wanted], *, progress: bool = False) -> int:
         """Embed files and leave them as one shard; how many there are."""
         whole = Embedded()
         with Progress("Embedding", len(wanted), "photos", shown=progress) as line:
-            for batch in embed_files(self.embedder, self._given.read, wanted, self.readers, line):
+            for batch in embed_files(self.embedder, self._source.read, wanted, self.readers, line):
                 whole.records += batch.records
                 whole.vectors += batch.vectors
                 whole.thumbnails += batch.thumbnails
@@ -118,6 +117,10 @@ class ShardWork:
         }  # fmt: skip
         write_shard(Path(self.folder) / f"{name}.parquet", whole, about)
         return len(whole.records)
+
+
+# What gives the names of shards in their order, as they are there; each has a name and its files.
+Compute = Callable[[ShardWork, Iterable[tuple[str, Sequence[Wanted]]], int], Iterator[str]]
 
 
 def write_shard(file: Path, photos: Embedded, about: Mapping[str, Any]) -> None:
@@ -208,30 +211,21 @@ def compute_share(work: ShardWork, share: Share, walk: Walk, album: Path, *, pro
     return len(wanted), read
 
 
-def embedding_by(
-    compute: Callable[[ShardWork, Iterable[tuple[str, Sequence[Wanted]]], int], Iterator[str]],
-    work: ShardWork,
-    identity: ModelIdentity,
-    *,
-    progress: bool,
-) -> Embed:
-    """Embed files by other processes, a shard at a time; `compute` gives the names of shards in order, as they are
-    there."""
-
-    def embed(wanted: Sequence[Wanted]) -> Iterator[Embedded]:
-        parts = [wanted[start : start + PHOTOS_A_SHARD] for start in range(0, len(wanted), PHOTOS_A_SHARD)]
-        named = [(f"run-{number:08d}", part) for number, part in enumerate(parts)]
-        with Progress("Indexing", len(wanted), "photos", shown=progress) as line:
-            for (_, part), name in zip(named, compute(work, named, len(named)), strict=True):
-                file = Path(work.folder) / f"{name}.parquet"
-                yield read_shard(file, identity, identity.dimension)
-                file.unlink()
-                line.advance(len(part))
-
-    return embed
+def embed_by(
+    compute: Compute, work: ShardWork, identity: ModelIdentity, progress: bool, wanted: Sequence[Wanted]
+) -> Iterator[Embedded]:
+    """Embed files by other processes, a shard at a time."""
+    parts = [wanted[start : start + PHOTOS_A_SHARD] for start in range(0, len(wanted), PHOTOS_A_SHARD)]
+    named = [(f"run-{number:08d}", part) for number, part in enumerate(parts)]
+    with Progress("Indexing", len(wanted), "photos", shown=progress) as line:
+        for (_, part), name in zip(named, compute(work, named, len(named)), strict=True):
+            file = Path(work.folder) / f"{name}.parquet"
+            yield read_shard(file, identity, identity.dimension)
+            file.unlink()
+            line.advance(len(part))
 
 
-def by_processes(workers: int) -> Callable[[ShardWork, Iterable[tuple[str, Sequence[Wanted]]], int], Iterator[str]]:
+def by_processes(workers: int) -> Compute:
     """What computes shards by that many processes of this machine; they end with this one."""
     if workers < 1:
         raise ValueError(f"--processes is how many processes embed photos, at least 1, not {workers}.")
@@ -272,7 +266,7 @@ def _compute(named: tuple[str, Sequence[Wanted]]) -> str:
     return named[0]
 
 
-def by_ray(address: str) -> Callable[[ShardWork, Iterable[tuple[str, Sequence[Wanted]]], int], Iterator[str]]:
+def by_ray(address: str) -> Compute:
     """What computes shards on a Ray cluster: by its address, "auto" for this machine's, "local" to start one.
 
     The photos, the album and its model are in folders, or at addresses, that all machines reach by the same names.

@@ -1,4 +1,4 @@
-"""Where photos come from that are no folder of files: tar shards, tables that hold images, and addresses of any kind.
+"""Where photos come from: a folder, tar shards, tables that hold images, and addresses of any kind.
 
     source = open_source("s3://bucket/photos")         # any address that fsspec opens, by the package of its kind
     source = open_source("shards/train-*.tar")         # WebDataset
@@ -10,22 +10,22 @@ same part of an album.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import tarfile
 import threading
 import zlib
-from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
+from glob import has_magic
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Protocol
 
 from smoothap.album.photos import is_inside
-from smoothap.album.prepare import FILE_LIMIT
-from smoothap.album.walk import PhotoFile, Walk, reason_of
-from smoothap.data.reading import SUFFIXES, UnreadableImage
+from smoothap.album.prepare import FILE_LIMIT, files_below
+from smoothap.album.walk import PhotoFile, Walk, kind_of, reason_of, walk
+from smoothap.data.reading import UnreadableImage
 
 _GROUPS_KEPT = 2  # groups of rows that are read: the one being worked on, and the next
 _IMAGE_COLUMNS = ("image", "bytes", "img", "jpg", "png")
@@ -34,15 +34,33 @@ _IMAGE_COLUMNS = ("image", "bytes", "img", "jpg", "png")
 class Source(Protocol):
     """Photos by their paths, wherever they lie."""
 
-    name: str
+    @property
+    def root(self) -> Path | None:
+        """The folder of this machine that holds them, if one does."""
+        ...
 
-    def walk(self) -> Walk:
-        """All photos, and what cannot be read."""
+    def walk(self, album: Path | None = None) -> Walk:
+        """All photos, and what cannot be read; the album's own folder is left out."""
         ...
 
     def read(self, file: PhotoFile) -> bytes:
         """The content of one photo's file."""
         ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The photos below a folder of this machine."""
+
+    root: Path
+
+    def walk(self, album: Path | None = None) -> Walk:
+        """All image files."""
+        return walk(self.root, album)
+
+    def read(self, file: PhotoFile) -> bytes:
+        """The content of one file."""
+        return files_below(self.root)(file)
 
 
 def open_source(address: str) -> Source | None:
@@ -73,18 +91,12 @@ def _matching(address: str) -> list[_File]:
     """The files that an address with * or {000..123} in it names, in order."""
     files: list[_File] = []
     for plain in _expanded(address):
-        if "://" in plain:
-            system, path = _file_system(plain)
-            for found in sorted(system.glob(path)) if glob.has_magic(path) else [path]:
-                files.append(
-                    _File(system.unstrip_protocol(found), PurePosixPath(found).name, _version(system.info(found)))
-                )
-        else:
-            for found in sorted(glob.glob(plain)) if glob.has_magic(plain) else [plain]:  # noqa: PTH207
-                place = Path(found)
-                if not place.is_file():
-                    raise FileNotFoundError(f"There is no file {place}: give the shards, such as 'photos-*.tar'.")
-                files.append(_File(found, place.name, place.stat().st_mtime_ns))
+        system, path = _file_system(plain)
+        for found in sorted(system.glob(path)) if has_magic(path) else [path]:
+            if not system.isfile(found):
+                raise FileNotFoundError(f"There is no file {found}: give the shards, such as 'photos-*.tar'.")
+            name, version = PurePosixPath(found).name, _version(system.info(found))
+            files.append(_File(system.unstrip_protocol(found), name, version))
     if not files:
         raise FileNotFoundError(f"No file is named by {address}.")
     names = [file.name for file in files]
@@ -119,8 +131,6 @@ def _file_system(address: str) -> tuple[Any, str]:
 
 
 def _open(address: str) -> BinaryIO:
-    if "://" not in address:
-        return Path(address).open("rb")
     system, path = _file_system(address)
     return system.open(path, "rb")
 
@@ -140,11 +150,13 @@ def _version(info: dict[str, Any]) -> int:
 class RemoteFolder:
     """The image files below an address, by any of fsspec's file systems."""
 
+    root = None
+
     def __init__(self, address: str) -> None:
         self.name = address
         self._system, self._root = _file_system(address)
 
-    def walk(self) -> Walk:
+    def walk(self, album: Path | None = None) -> Walk:
         """All image files, by their suffix, hidden ones left out."""
         result, top = Walk(), self._root.rstrip("/")
         if not self._system.exists(self._root):
@@ -160,17 +172,20 @@ class RemoteFolder:
         return self._system.cat_file(f"{self._root.rstrip('/')}/{file.path}")
 
 
-@dataclass(eq=False)
-class TarShards:
+class _Files:
+    """Files that hold many photos each, by their names."""
+
+    root = None
+
+    def __init__(self, name: str, files: list[_File]) -> None:
+        self.name, self.files = name, files
+        self._addresses = {file.name: file.address for file in files}
+
+
+class TarShards(_Files):
     """Photos in tar files, as WebDataset has them: `shard.tar/name.jpg`."""
 
-    name: str
-    files: list[_File]
-
-    def __post_init__(self) -> None:
-        self._addresses = {file.name: file.address for file in self.files}
-
-    def walk(self) -> Walk:
+    def walk(self, album: Path | None = None) -> Walk:
         """All image files of all shards; a shard that is damaged is reported, with what was found before the damage."""
         result = Walk()
         for shard in self.files:
@@ -195,17 +210,12 @@ class TarShards:
         return content
 
 
-@dataclass(eq=False)
-class ParquetImages:
+class ParquetImages(_Files):
     """Photos in Parquet files: a column of bytes, or of a struct with bytes; `file.parquet/group/row`."""
 
-    name: str
-    files: list[_File]
-    _groups: OrderedDict[tuple[str, int], list[bytes | None]] = field(default_factory=OrderedDict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        self._addresses = {file.name: file.address for file in self.files}
+    def __init__(self, name: str, files: list[_File]) -> None:
+        super().__init__(name, files)
+        self._group, self._lock = lru_cache(_GROUPS_KEPT)(self._read_group), threading.Lock()
 
     @staticmethod
     def holds_images(address: str) -> bool:
@@ -215,7 +225,7 @@ class ParquetImages:
         with _open(address) as stream, pq.ParquetFile(stream) as table:
             return _image_column(table.schema_arrow) is not None
 
-    def walk(self) -> Walk:
+    def walk(self, album: Path | None = None) -> Walk:
         """Every row; their bytes are read later, so that sizes are not known."""
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -239,17 +249,12 @@ class ParquetImages:
         """The bytes of one row; its group is kept, because the next photo is in it too."""
         name, group, _ = file.path.split("/")
         with self._lock:
-            key = name, int(group)
-            if key not in self._groups:
-                self._groups[key] = self._group(*key)
-                if len(self._groups) > _GROUPS_KEPT:
-                    self._groups.popitem(last=False)
-            content = self._groups[key][file.place]
+            content = self._group(name, int(group))[file.place]
         if content is None:
             raise UnreadableImage(file.path, "the row has no image")
         return content
 
-    def _group(self, name: str, group: int) -> list[bytes | None]:
+    def _read_group(self, name: str, group: int) -> list[bytes | None]:
         import pyarrow.parquet as pq
 
         with _open(self._addresses[name]) as stream, pq.ParquetFile(stream) as table:
@@ -276,16 +281,12 @@ def _image_column(schema: Any) -> str | None:
 
 def _take_in(result: Walk, file: PhotoFile) -> None:
     """Count in a file by its path: a photo, or something that is none."""
-    path, image = file.path, file.path.lower().endswith(SUFFIXES)
-    if not is_inside(os.fsencode(path)):
-        result.unreadable[repr(path)] = "a path that leads out of its place"
-    elif any(name.startswith(".") for name in path.split("/")):
-        if image:
-            result.others[path] = "a hidden file"
-    elif not image:
-        result.others[path] = "not a photo, going by its file name"
-    else:
+    if not is_inside(os.fsencode(file.path)):
+        result.unreadable[repr(file.path)] = "a path that leads out of its place"
+    elif (kind := kind_of(file.path)) is None:
         result.files.append(file)
+    elif kind:
+        result.others[file.path] = kind
 
 
 def _checked(result: Walk, name: str) -> Walk:

@@ -5,7 +5,7 @@
     items-photo-1          (slots,) which photo each slot is of, and the box in it
     neighbours-photo-1     the graph of neighbours (see graph.py), which is made again where it is missing
     learnt-photo-1-2       (slots, k) the projected vectors that are searched instead, if the album has learnt
-    projection-2.npy       (k, d + 1) float32, what it learnt
+    projection-2           (k, d + 1) float32, what it learnt
     thumbnails-1           JPEGs, one after the other; a photo says where its own is
     collections/           what users keep (see collections.py), with a lock of its own
     people/                faces and the names of people (see faces.py), if they were asked for
@@ -36,14 +36,14 @@ from typing import Any
 
 import numpy as np
 
-from smoothap._core.files import DiskFullError, cache_folder, is_full, locked, sync, write_atomically, write_cache
+from smoothap._core.files import DiskFullError, cache_folder, is_full, locked, sync, write_cache
 from smoothap.album import growing, postings
 from smoothap.album.database import Database, placeholders
-from smoothap.album.faces import drop_faces
+from smoothap.album.faces import FaceStore
 from smoothap.album.photos import NOTHING_KNOWN, RECORD, Photos, is_inside, unpacked_columns
 from smoothap.album.postings import row_crc
 from smoothap.album.projection import Projection
-from smoothap.album.regions import drop_regions
+from smoothap.album.regions import RegionStore
 from smoothap.album.settings import (
     FORM,
     NAME,
@@ -182,7 +182,7 @@ class Store:
                 if self._elsewhere:
                     ids = np.fromiter((row[0] for row in connection.execute(_LIVE_IDS)), np.int64, settings.photos)
                     nothing = StoredVectors(np.empty((0, space.dimension), np.float32))
-                    return Snapshot(settings, space, ids, None, nothing, nothing, self._projection(settings))
+                    return Snapshot(settings, space, ids, None, nothing, nothing, self._projection(settings, space))
             try:
                 return self._mapped(settings, space, dead)
             except FileNotFoundError as error:
@@ -206,7 +206,7 @@ class Store:
             slots, ids = order if slots is None else slots[order], ids[order]
         if len(ids) != settings.photos or not _is_rising(ids) or (len(ids) and ids[-1] >= settings.next_id):
             raise self.database.damaged("its photos and its vectors are not of the same album")
-        original, projection = StoredVectors(stored, slots), self._projection(settings)
+        original, projection = StoredVectors(stored, slots), self._projection(settings, space)
         vectors = original
         if projection is not None:
             assert settings.learnt is not None
@@ -215,20 +215,12 @@ class Store:
             vectors = StoredVectors(learnt, slots)
         return Snapshot(settings, space, ids, slots, vectors, original, projection)
 
-    def _projection(self, settings: Settings) -> Projection | None:
+    def _projection(self, settings: Settings, space: Space) -> Projection | None:
         if settings.learnt is None:
             return None
-        file = self.folder / f"projection-{settings.learnt['number']}.npy"
-        if not file.is_file():
-            raise FileNotFoundError(f"{file} is missing: copy the whole album again, or index the photos again.")
-        content = file.read_bytes()
-        if hashlib.sha256(content).hexdigest() != settings.learnt["projection"]:
-            raise ValueError(f"{file} is damaged: its checksum is not the one it was written with. {REMEDY}")
-        with file.open("rb") as stream:
-            projection = Projection.from_array(np.load(stream, allow_pickle=False))
-        if projection.dimension != settings.learnt["dimension"]:
-            raise self.database.damaged("what the album learnt")
-        return projection
+        shape = settings.learnt["dimension"], space.dimension + 1
+        name = _projection_file(settings.learnt["number"])
+        return Projection.from_array(growing.mapped(self.folder, name, np.dtype(np.float32), shape))
 
     def records(self, ids: Iterable[int] | None = None, *, removed: bool = False) -> Iterator[dict[str, Any]]:
         """What is known of photos, each row checked: of all, by rising ids, or of some by their ids, in any order.
@@ -340,7 +332,7 @@ class Store:
         with self.database.reading() as connection:
             settings, space = read_settings(connection), read_space(connection, PHOTO)
             pack = settings.pack + (growing.length_of(connection, f"thumbnails-{settings.pack}") >= _PACK)
-        projection = self._projection(settings)
+        projection = self._projection(settings, space)
         new_ids = iter(range(settings.next_id, settings.next_id + len(records)))
         ids = [int(next(new_ids) if record.get("id") is None else record["id"]) for record in records]
         stored = np.ascontiguousarray(vectors, CODECS[space.codec])
@@ -354,8 +346,7 @@ class Store:
             {**NOTHING_KNOWN, **record, "id": identity, **place}
             for record, identity, place in zip(records, ids, places, strict=True)
         ]
-        for drop in (drop_faces, drop_regions):
-            drop(self.folder, [identity for identity in ids if identity < settings.next_id])
+        self._drop_parts([identity for identity in ids if identity < settings.next_id])
         spread = max(space.spread, float(np.abs(np.linalg.norm(stored.astype(np.float64), axis=1) - 1).max(initial=0)))
         with self._committing() as (connection, settings):
             for one in (*growths, growth):
@@ -371,6 +362,16 @@ class Store:
             write_settings(connection, replace(settings, photos=number, next_id=next_id, pack=pack))
         return ids
 
+    def _drop_parts(self, photos: Sequence[int]) -> None:
+        """Forget the faces and the parts of photos that are about to change or to leave."""
+        for kind in (FaceStore, RegionStore):
+            if photos and kind.is_in(self.folder):
+                parts = kind(self.folder)
+                try:
+                    parts.drop(photos)
+                finally:
+                    parts.database.close()
+
     def remove(self, ids: Iterable[int]) -> None:
         """Take photos out; their ids are given to no other."""
         gone = sorted({int(identity) for identity in ids})
@@ -378,8 +379,7 @@ class Store:
             return
         records, snapshot = list(self.records(gone)), self.snapshot()
         Photos(self, snapshot.ids).rows_of(gone)  # an id that is none is an error before anything is changed
-        for drop in (drop_faces, drop_regions):
-            drop(self.folder, gone)
+        self._drop_parts(gone)
         with self._committing() as (connection, settings):
             self._bury(connection, snapshot, np.array(gone, np.int64))
             for start in range(0, len(gone), _ROWS_AT_ONCE):
@@ -408,22 +408,19 @@ class Store:
         snapshot = self.snapshot()
         settings, number = snapshot.settings, 1 + (snapshot.settings.learnt or {"number": 0})["number"]
         earlier = settings.calibration if settings.learnt is None else settings.learnt["calibration"]
-        file = self.folder / f"projection-{number}.npy"
-        write_atomically(file, lambda path: _save(projection.to_array(), path))
         space = snapshot.space
         codec, stored = CODECS[space.codec], StoredVectors(snapshot.original.stored)
         rows = (
             np.ascontiguousarray(projection(stored[start : start + (1 << 14)]), codec).data
             for start in range(0, space.slots, 1 << 14)
         )
-        growth = self._append(space.learnt(number), rows)
-        described = {
-            **learnt, "number": number, "projection": hashlib.sha256(file.read_bytes()).hexdigest(),
-            "calibration": earlier,
-        }  # fmt: skip
+        whole = np.ascontiguousarray(projection.to_array(), np.float32)
+        growths = [self._append(space.learnt(number), rows), self._append(_projection_file(number), [whole.data])]
+        described = {**learnt, "number": number, "calibration": earlier}
         with self._committing() as (connection, settings):
             self._forget_learnt(connection, snapshot)
-            growth.count(connection)
+            for growth in growths:
+                growth.count(connection)
             plain = None if calibration is None else dict(calibration)
             write_settings(connection, replace(settings, learnt=described, calibration=plain))
         self._sweep()
@@ -447,16 +444,17 @@ class Store:
             return
         fresh, snapshot = replace(space, file=space.file + 1, slots=live), self.snapshot()
         items = _whole_photos(snapshot.ids)
-        sources = {fresh.vectors: snapshot.original}
+        sources, replaced = {fresh.vectors: snapshot.original}, [space.vectors, space.items]
         if settings.learnt is not None:
             sources[fresh.learnt(settings.learnt["number"])] = snapshot.vectors
+            replaced.append(space.learnt(settings.learnt["number"]))
         growths = [self._append(fresh.items, [items.data])]
         for name, vectors in sources.items():
             rows = (_live(vectors, start) for start in range(0, live, 1 << 14))
             growths.append(self._append(name, rows))
         with self._committing() as (connection, settings):
-            self._forget_learnt(connection, snapshot)
-            connection.execute("DELETE FROM block WHERE file IN (?, ?)", (space.vectors, space.items))
+            for name in replaced:
+                connection.execute("DELETE FROM block WHERE file=?", (name,))
             connection.execute("DELETE FROM dead WHERE space=?", (space.name,))
             # Thumbnails of which no photo is left go with their file.
             unused = "SELECT 'thumbnails-' || pack FROM photo WHERE length>0 UNION SELECT 'thumbnails-' || ?"
@@ -509,16 +507,15 @@ class Store:
 
     def _forget_learnt(self, connection: sqlite3.Connection, snapshot: Snapshot) -> None:
         if snapshot.settings.learnt is not None:
-            name = snapshot.space.learnt(snapshot.settings.learnt["number"])
-            connection.execute("DELETE FROM block WHERE file=?", (name,))
+            number = snapshot.settings.learnt["number"]
+            names = snapshot.space.learnt(number), _projection_file(number)
+            connection.execute("DELETE FROM block WHERE file IN (?, ?)", names)
 
     def _sweep(self) -> None:
         """Remove files of ours that do not count: those of an interrupted change, and replaced ones."""
         with self.database.reading() as connection:
             learnt, space = read_settings(connection).learnt, read_space(connection, PHOTO)
             needed = {name for (name,) in connection.execute("SELECT DISTINCT file FROM block")}
-        if learnt is not None:
-            needed.add(f"projection-{learnt['number']}.npy")
         number = "" if learnt is None else f"-{learnt['number']}"
         needed.add(f"neighbours-{space.name}-{space.file}{number}")
         for file in {file for pattern in _PATTERNS for file in self.folder.glob(pattern)}:
@@ -567,12 +564,16 @@ class Store:
         space, learnt = snapshot.space, snapshot.settings.learnt
         size = np.dtype(CODECS[space.codec]).itemsize
         lengths = {space.vectors: space.slots * space.dimension * size, space.items: space.slots * ITEM.itemsize}
-        if learnt is not None:
+        if self._elsewhere:
+            lengths.clear()
+        elif learnt is not None:
             lengths[space.learnt(learnt["number"])] = space.slots * snapshot.vectors.shape[1] * size
+        if learnt is not None:
+            lengths[_projection_file(learnt["number"])] = 4 * learnt["dimension"] * (space.dimension + 1)
         with self.database.reading() as connection:
             postings.check(connection)
             blocks = {name: growing.blocks_of(connection, name) for name in lengths}
-        for name, length in () if self._elsewhere else lengths.items():
+        for name, length in lengths.items():
             growing.check(self.folder, name, blocks[name], length)
 
     def _stamp(self) -> list[list[Any]]:
@@ -646,9 +647,9 @@ def _spread_of(codec: str) -> float:
     return 2.0 ** (-10 if codec != FLOAT32 else -22)
 
 
-def _save(array: np.ndarray, path: Path) -> None:
-    with path.open("wb") as stream:  # np.save gives a name without .npy another one
-        np.save(stream, array, allow_pickle=False)
+def _projection_file(number: int) -> str:
+    """What an album learnt for the number-th time."""
+    return f"projection-{number}"
 
 
 def _full(folder: Path, error: OSError) -> DiskFullError:

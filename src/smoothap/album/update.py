@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,24 +18,19 @@ import numpy as np
 
 from smoothap._core.memory import freed_memory_kept
 from smoothap._core.progress import Progress
-from smoothap.album.faces import FaceStore
 from smoothap.album.photos import packed_columns, spelled
-from smoothap.album.prepare import Embedded, Read, embed_files
-from smoothap.album.refusals import Refusal, read_refusals, write_refusals
-from smoothap.album.regions import RegionStore
+from smoothap.album.prepare import Describer, Embedded, Read, Wanted, embed_files, look_again
+from smoothap.album.region_codes import begin_regions
 from smoothap.album.store import Store, relative
-from smoothap.album.walk import PhotoFile, Walk
+from smoothap.album.walk import PhotoFile, Refusal, Walk, read_refusals, write_refusals
 
 if TYPE_CHECKING:
-    from smoothap.album.region_codes import RegionCoder
-    from smoothap.models import Embedder
-    from smoothap.models.faces.people import PeopleFinder
+    from smoothap.album.album import Album
 
 COMMIT_ROWS, COMMIT_SECONDS = 4096, 20.0
 _FEW, _SHARE = 10, 0.1  # more missing photos than both are removed only when the user says so
 Labels = Callable[[str], "str | None"]  # from a path to its label
 Columns = Callable[[str], "Mapping[str, str] | None"]  # from a path to what else the user's table says of it
-Wanted = tuple[PhotoFile, "bytes | None"]  # a file, and the hash of what the album has at its path
 Embed = Callable[[Sequence[Wanted]], Iterable[Embedded]]
 
 
@@ -58,8 +54,8 @@ class UpdateReport:
 
     def counts(self) -> dict[str, int]:
         """How many paths are in each place, and how many files were seen."""
-        names = ("added", "changed", "removed", "relabelled", "unreadable", "others")
-        return {**{name: len(getattr(self, name)) for name in names}, "unchanged": self.unchanged, "seen": self.seen}
+        sizes = {name: len(paths) for name, paths in vars(self).items() if isinstance(paths, (list, dict))}
+        return {**sizes, "unchanged": self.unchanged, "seen": self.seen}
 
 
 @dataclass(eq=False)
@@ -67,7 +63,7 @@ class Updater:
     """One run over some files of the photo folder, by the album's only writer.
 
     `embed` gives what becomes of files that the album lacks, each with the hash of the content that it has: computed
-    here, by other processes or on other machines.
+    here, by other processes or on other machines. What a describer finds is kept beside it.
     """
 
     store: Store
@@ -77,8 +73,7 @@ class Updater:
     labels: Labels | None = None
     columns: Columns | None = None
     among: Sequence[str] | None = None  # the paths that it is about; None: all
-    faces: FaceStore | None = None  # where faces go, if they are looked for
-    regions: RegionStore | None = None  # where parts of photos go, if they are described
+    describers: Sequence[Describer] = ()
 
     def __post_init__(self) -> None:
         self.report = UpdateReport()
@@ -156,8 +151,7 @@ class Updater:
                 continue  # a shard that was left twice
             self._pending.vectors.append(batch.vectors[place])
             self._pending.thumbnails.append(batch.thumbnails[place])
-            self._pending.faces.append(batch.faces[place] if batch.faces else None)
-            self._pending.regions.append(batch.regions[place] if batch.regions else None)
+            self._pending.described.append(batch.described[place] if batch.described else [])
             (self.report.added if known is None else self.report.changed).append(path)
             self._pending.records.append({**record, "id": None if known is None else known[0], **self._said(path)})
         if len(self._pending.records) >= COMMIT_ROWS or time.monotonic() - self._committed > COMMIT_SECONDS:
@@ -170,15 +164,11 @@ class Updater:
             ids = self.store.add(pending.records, np.stack(pending.vectors), pending.thumbnails)
             for identity, record in zip(ids, pending.records, strict=True):
                 self._known[record["path"]] = identity, record["bytes"], record["modified"], record["sha256"]
-            rows = zip(ids, pending.records, pending.faces, strict=True)
-            found = {identity: (record["sha256"], faces) for identity, record, faces in rows if faces is not None}
-            if found and self.faces is not None:
-                self.faces.put(found)
-                self.report.faces += sum(len(faces) for _, faces in found.values())
-            coded = zip(ids, pending.records, pending.regions, strict=True)
-            parts = {identity: (record["sha256"], codes) for identity, record, codes in coded if codes is not None}
-            if parts and self.regions is not None:
-                self.regions.put(parts)
+            rows = list(zip(ids, pending.records, pending.described, strict=True))
+            for place, one in enumerate(self.describers):
+                found = {identity: (record["sha256"], parts[place]) for identity, record, parts in rows if parts}
+                if found:
+                    self.report.faces += one.put(found)
         self._committed = time.monotonic()
 
     def _said(self, path: str) -> dict[str, Any]:
@@ -204,24 +194,97 @@ class Updater:
         self.report.relabelled.sort()
 
 
-def embedding_here(
-    model: Callable[[], Embedder],
+def bring_up_to_date(
+    album: Album,
+    files: Walk,
     read: Read,
-    workers: int | None = None,
     *,
-    people: PeopleFinder | None = None,
-    regions: RegionCoder | None = None,
+    root: Path | None,
+    labels: Labels | None = None,
+    columns: Columns | None = None,
+    embed: Embed | None = None,
+    shards: Iterable[Embedded] = (),
+    people: bool | None = None,
+    regions: bool | None = None,
+    region_size: int | None = None,
+    whole: bool = True,
+    remove_missing: bool = False,
+    workers: int | None = None,
     progress: bool = True,
-) -> Embed:
-    """Embed files in this process; `workers` threads read them. With `people` and `regions`, their faces and parts."""
+) -> UpdateReport:
+    """Take in what an album lacks of these files, which it has to be opened again for.
+
+    Faces and parts of photos are described if it keeps them, or as `people` and `regions` say. `embed` is by default
+    this process, in which `workers` threads read photos. `shards` are committed first.
+    """
     if workers is not None and workers < 1:
         raise ValueError(f"workers is how many photos are read at once, at least 1, not {workers}.")
+    store, describers = album.store, list[Describer]()
+    with store.writing():
+        if album.has_people if people is None else people:
+            describers.append(album.face_space().describer())
+        if album.has_regions if regions is None else regions:
+            coder = begin_regions(store, album.embedder(), read, files.files, region_size, progress=progress)
+            if coder is not None:
+                describers.append(coder)
+        if embed is None:
+            embed = partial(_embed_here, album, read, describers, workers, progress)
+        among = None if whole else [file.path for file in files.files]
+        updater = Updater(store, embed, album.model_source, root, labels, columns, among, describers)
+        for shard in shards:
+            updater.take(shard)
+            updater.commit()
+        report = updater.run(files, whole=whole, remove_missing=remove_missing)
+        for one in describers:
+            _, faces = describe_missing(store, one, read, files.files, workers, progress=progress)
+            report.faces += faces
+    return report
 
-    def embed(wanted: Sequence[Wanted]) -> Iterator[Embedded]:
-        with freed_memory_kept(), Progress("Indexing", len(wanted), "photos", shown=progress) as line:
-            yield from embed_files(model(), read, wanted, workers, line, people, regions)
 
-    return embed
+def _embed_here(
+    album: Album,
+    read: Read,
+    describers: Sequence[Describer],
+    workers: int | None,
+    progress: bool,
+    wanted: Sequence[Wanted],
+) -> Iterator[Embedded]:
+    with freed_memory_kept(), Progress("Indexing", len(wanted), "photos", shown=progress) as line:
+        yield from embed_files(album.embedder(), read, wanted, workers, line, describers)
+
+
+def describe_missing(
+    store: Store,
+    describer: Describer,
+    read: Read,
+    files: Sequence[PhotoFile],
+    workers: int | None = None,
+    *,
+    progress: bool = True,
+) -> tuple[int, int]:
+    """Describe photos in these files that lack it, by the album's only writer; how many, and how many faces they have.
+
+    A photo whose file is gone or changed since it was taken in is left for the next time.
+    """
+    known = store.paths([os.fsencode(file.path) for file in files])
+    lacking = describer.lacking({identity: sha256 for identity, *_, sha256 in known.values()})
+    there = [(file, known[path]) for file in files if (path := os.fsencode(file.path)) in known]
+    wanted = [(file, sha256) for file, (identity, *_, sha256) in there if identity in lacking]
+    if not wanted:
+        return 0, 0
+    photos, faces, since = 0, 0, time.monotonic()
+    pending = dict[int, tuple[bytes, Any]]()
+    with freed_memory_kept(), Progress(describer.title, len(wanted), "photos", shown=progress) as line:
+        try:
+            for file, sha256, found in look_again(read, wanted, describer, workers, line):
+                pending[known[os.fsencode(file.path)][0]] = sha256, found
+                photos += 1
+                if time.monotonic() - since > COMMIT_SECONDS:
+                    faces, pending, since = faces + describer.put(pending), {}, time.monotonic()
+        finally:  # also when the user interrupts
+            if pending:
+                faces += describer.put(pending)
+    return photos, faces
 
 
 def refuse_missing(gone: list[str], known: int, folder: Path, root: Path | str) -> None:

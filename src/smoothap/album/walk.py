@@ -1,15 +1,20 @@
 """Which photos are under a folder: every image file is found or reported, and no link leads out."""
 
+import csv
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from smoothap._core.files import csv_of, rows_of_csv, write_atomically
 from smoothap.data.reading import SUFFIXES
 
+REFUSALS = "unreadable.csv"  # in an album: what was not read and why, so that nobody waits for the same damage twice
+_HEADER = ["path", "reason", "bytes", "modified_ns"]
 _LEADS_OUT = "a link that leads out of the photo folder"
 _LATEST = 2**63 - 1  # nanoseconds, in the year 2262: what an album can hold
 _OTHER_KINDS = {
@@ -64,6 +69,14 @@ def kinds_of(paths: Iterable[str]) -> dict[str, int]:
     """How many files there are of each kind, by the end of their names, such as {".mov": 3}, the most first."""
     kinds = Counter(_suffix(path) or "without a suffix" for path in paths)
     return dict(sorted(kinds.items(), key=lambda kind: (-kind[1], kind[0])))
+
+
+def kind_of(path: str) -> str | None:
+    """What a file is, by its path: None for a photo; nothing is said of what is hidden and no photo."""
+    is_photo = path.lower().endswith(SUFFIXES)
+    if any(name.startswith(".") or name == "__MACOSX" for name in path.split("/")):
+        return "a hidden file" if is_photo else ""
+    return None if is_photo else _REASONS.get(_suffix(path), "not a photo, going by its file name")
 
 
 def _suffix(path: str) -> str:
@@ -127,23 +140,23 @@ def look_at(root: Path, paths: Iterable[Path | str]) -> Walk:
 
 def _take_in(result: Walk, entry: "os.DirEntry[str]", path: str, top: Path) -> bool:
     """Count in an entry of a folder, and say whether it is a folder to be entered."""
-    image = entry.name.lower().endswith(SUFFIXES)
+    kind = kind_of(entry.name)
     if entry.name.startswith(".") or entry.name == "__MACOSX":
-        if image:
-            result.others[path] = "a hidden file"
+        if kind:
+            result.others[path] = kind
         return False
     try:
         if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(top):
-            if image or entry.is_dir():
+            if kind is None or entry.is_dir():
                 result.unreadable[path] = _LEADS_OUT
         elif entry.is_dir():
             return True
-        elif image:
+        elif kind is None:
             result.add(path, entry.stat())
         elif entry.is_symlink() and not entry.is_file():
             result.unreadable[path] = "a link to nothing"  # which may have been a folder of photos
         else:
-            result.others[path] = _REASONS.get(_suffix(entry.name), "not a photo, going by its file name")
+            result.others[path] = kind
     except (OSError, RuntimeError, ValueError) as error:  # such as a link to itself
         result.unreadable[path] = reason_of(error)
     return False
@@ -163,3 +176,39 @@ def container_of(path: str) -> str:
         if name.endswith(".parquet"):
             return "/".join(names[: place + 2])
     return path
+
+
+class Refusal(NamedTuple):
+    """Why something could not be read; size and time stand for a file that is damaged until one of them changes.
+
+    Without them the reason may pass, such as a permission, and the file is tried again in every run.
+    """
+
+    reason: str
+    bytes: int | None = None
+    modified: int | None = None
+
+
+def write_refusals(folder: Path, refusals: Mapping[str, Refusal]) -> None:
+    """Make this the list of an album, by path; nothing is written where it is the list already."""
+    file = folder / REFUSALS
+    if not refusals:
+        file.unlink(missing_ok=True)
+        return
+    content = csv_of([_HEADER, *sorted([path, *refusals[path]] for path in refusals)])
+    if not file.is_file() or file.read_bytes() != content:
+        write_atomically(file, content)
+
+
+def read_refusals(folder: Path) -> dict[str, Refusal]:
+    """The list of an album by path; what is no line of ours is left out, so that it is tried again."""
+    try:
+        header, *rows = rows_of_csv((folder / REFUSALS).read_bytes())
+    except (OSError, ValueError, csv.Error):
+        return {}
+    known: dict[str, Refusal] = {}
+    for row in rows if header == _HEADER else ():
+        with suppress(ValueError, TypeError):
+            path, reason, *numbers = row
+            known[path] = Refusal(reason, *(int(number) if number else None for number in numbers))
+    return known

@@ -220,16 +220,15 @@ def _learnt(learning: Learning) -> dict[str, Any]:
 @app.command
 @command()
 def join(*albums: Path, out: Path) -> None:
-    """Put albums of one model together as one new album, without copying their vectors.
+    """Put albums of one model together as one new album, without reading or embedding a photo.
 
-    The albums stay as they are. Where the disk allows it, both share the files of vectors and thumbnails, which are
-    never changed; deleting one album leaves the other whole. What albums learnt, their collections, and what they know
-    of people are not taken over.
+    The albums stay as they are: vectors and thumbnails are copied. What albums learnt, their collections, and what they
+    know of people are not taken over.
 
     Parameters
     ----------
     albums
-        The folders of the albums, at least two. Photos of the first keep their ids.
+        The folders of the albums, at least two.
     out
         The folder of the new album.
     """
@@ -255,6 +254,7 @@ def push(
     min_recall: float = 0.8,
     replace: bool = False,
     timeout: float = 60.0,
+    people: bool = False,
 ) -> None:
     """Bring the vectors of an album into Milvus, or what is there up to date: only what has changed is sent.
 
@@ -276,14 +276,20 @@ def push(
         Put this album instead of another one of the same name.
     timeout
         How many seconds to wait for a server that does not answer.
+    people
+        Send faces too, to a collection of their own: their vectors, and which photo each is in. Without this, those
+        that were sent before are removed there.
     """
     from smoothap.album import Album
     from smoothap.album.engines import milvus_push
 
     done = milvus_push.push(
         Album.open(album, engine="exact"), address, index=index, connections=connections, min_recall=min_recall,
-        replace_all=replace, timeout=timeout,
+        replace_all=replace, timeout=timeout, people=people,
     )  # fmt: skip
+    if done.people is not None:
+        faces = done.people
+        print(f"Faces: sent {faces.sent:,}, removed {faces.removed:,}; {faces.photos:,} are at {address}")
     if not done.sent and not done.removed:
         print(f"{address} is up to date: {done.photos:,} photos")
         return
@@ -291,7 +297,7 @@ def push(
     if done.recall is not None:
         print(f"{done.index} finds {done.recall:.1%} of the ten nearest photos of a sample.")
     print(f"Search  smoothap search {shlex.quote(str(album))} PHOTO.jpg --engine {address}")
-    if (album / "people").is_dir():
+    if not people and (album / "people").is_dir():
         print("What the album knows of people stayed here: faces are not sent.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +54,8 @@ def people(
     everybody
         List all groups, strangers and single faces too.
     forget
-        Remove all that the album knows of people: faces, vectors, names, marks. Photos and their files stay.
+        Remove all that the album knows of people: faces, vectors, names, marks, and faces that were sent to Milvus.
+        Photos and their files stay.
     """
     from smoothap.album import Album
 
@@ -67,6 +69,9 @@ def people(
             print(f"Removed: {removed} ({', '.join(gone.files)}). Copies of this album made elsewhere keep theirs.")
         else:
             print(f"{album} knows nothing of people.")
+        if gone.left:
+            print(*gone.left, sep="\n", file=sys.stderr)
+            raise SystemExit(1)
         return
     known = opened.people
     for group, words in key_values(name, "--name").items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import socket
@@ -14,6 +13,7 @@ from cyclopts import Parameter
 
 from smoothap.cli._options import check_file, command
 from smoothap.server import LOOPBACK
+from smoothap.server.settings import Service
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{12,200}")
 
@@ -89,10 +89,6 @@ def serve(
             "--watch is for a page that only this computer sees: leave --host and --allow-host out, or run smoothap "
             "index beside the page."
         )
-    for each in names:
-        _check_name(each)
-    for proxy in trusted_proxy:
-        _check_network(proxy)
     if not 1 <= processes <= 64:
         raise ValueError(f"--processes is how many processes answer, 1 to 64, not {processes}.")
     _check_tokens(token, write_token)
@@ -100,14 +96,14 @@ def serve(
         raise ValueError(f"A port is a number from 0 to 65535, not {port}.")
     if access_log not in (None, "-"):
         check_file(Path(access_log), "access.jsonl", "--access-log")
+    service = Service(
+        host=host, names=names, proxies=trusted_proxy, base_path=base_path.rstrip("/"), token=token,
+        write_token=write_token, shows_token=os.environ.get("SMOOTHAP_TOKEN") != token, log=access_log,
+    )  # fmt: skip
     with listen(host, port) as listener:
         from smoothap.server.current_albums import open_albums
-        from smoothap.server.run import Service, checked_base_path, run_server
+        from smoothap.server.run import run_server
 
-        service = Service(
-            host=host, names=names, proxies=trusted_proxy, base_path=checked_base_path(base_path),
-            token=token, write_token=write_token, shows_token=os.environ.get("SMOOTHAP_TOKEN") != token, log=access_log,
-        )  # fmt: skip
         shown = service.is_local if people is None else people
         opener = partial(open_albums, [path for path in (album, compare) if path is not None], model, engine, shown)
         run_server(opener(), listener, service, open_page=open_page, watch=watch, processes=processes, opener=opener)
@@ -119,20 +115,6 @@ def _check_tokens(*tokens: str | None) -> None:
         raise ValueError("A token is 12 or more letters and digits, '-' and '_' (at most 200).")
     if len(set(given)) < len(given):
         raise ValueError("The write token lets programs change albums: give another one than the token for reading.")
-
-
-def _check_name(text: str) -> None:
-    if not re.fullmatch(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?", text):
-        raise ValueError(f"--allow-host is a name such as photos.example.org or *.example.org, not {text!r}.")
-
-
-def _check_network(text: str) -> None:
-    try:
-        ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        raise ValueError(
-            f"--trusted-proxy is the IP address of a proxy, such as 127.0.0.1, or its network, not {text!r}."
-        ) from None
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -156,8 +156,8 @@ def train(
             raise ValueError("--feature-views is for --frozen: give both, or neither.")
         chosen = PAPER if preset == "paper" else FROZEN if frozen else QUICK
         training = partial(
-            fine_tune, model=model or NETWORK, weights=weights, size=size, dimension=dimension or DIMENSION,
-            hidden=hidden or 0, transform=views, frozen=frozen,
+            fine_tune, model=model or NETWORK, weights=weights, size=size, hidden=hidden or 0, transform=views,
+            frozen=frozen, dimension=DIMENSION if dimension is None else dimension,
             feature_views=FEATURE_VIEWS if feature_views is None else feature_views,
             config=replace(chosen, **changes), **({} if method is None else {"loss": method}),
         )  # fmt: skip

@@ -198,6 +198,11 @@ def cut(image: Image.Image, box: PixelBox) -> Image.Image:
     return image.crop((left, top, right, bottom))
 
 
+def upright(image: Image.Image) -> Image.Image:
+    """An image that somebody opened with Pillow, as RGB and as its camera was held, which is how a path is read."""
+    return as_rgb(ImageOps.exif_transpose(image))
+
+
 def as_rgb(image: Image.Image) -> Image.Image:
     """The image as RGB, transparency on white."""
     if image.mode == "RGB" and "transparency" not in image.info:

@@ -171,8 +171,8 @@ def _refuse_tangents(*tensors: Tensor | None) -> None:
     for tensor in tensors:
         if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
             raise RuntimeError(
-                "Smoothed AP has no forward-mode derivative (torch.func.jvp, jacfwd): use backward, torch.func.vjp or "
-                "jacrev"
+                "Smoothed AP has no forward-mode derivative (torch.func.jvp, jacfwd), and torch.func.vjp and jacrev "
+                "cannot take it: use backward, torch.autograd.grad or torch.autograd.functional.vjp"
             )
 
 

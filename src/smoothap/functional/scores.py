@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from smoothap._core.devices import widest_float
+from smoothap._core.precision import full_precision
 from smoothap.functional.block import (
     OUTSIDE,
     first_order,
@@ -113,7 +114,8 @@ def smooth_ap_of_scores(
         positive_scores = block.gather(1, columns)
         block.masked_fill_(mask[rows], OUTSIDE)
         weights = torch.full_like(result[rows], 1 / tau) if with_gradient else None
-        result[rows], positive_gradient = smooth_ap_block(block, positive_scores, valid, weights)
+        with full_precision(scores.device.type):
+            result[rows], positive_gradient = smooth_ap_block(block, positive_scores, valid, weights)
         if with_gradient:
             block.scatter_add_(1, columns, positive_gradient)
     return result, negatives if with_gradient else negatives.new_empty(0)

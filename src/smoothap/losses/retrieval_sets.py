@@ -46,7 +46,9 @@ class LabelledSets:
         """
         columns, valid = padded_columns(self.order, self.first[queries], self.size[queries], widest)
         positive_scores = scores.gather(1, columns)
-        scores.scatter_(1, columns, OUTSIDE)
+        # The padding of a query whose class is not in the set is a negative of another class, which stays.
+        outside = torch.where(self.size[queries, None] > 0, OUTSIDE, positive_scores)
+        scores.scatter_(1, columns, outside)
         if self.self_index is not None:
             valid &= columns != self.self_index[queries, None]
             _leave_out(scores, self.self_index, queries)

@@ -19,6 +19,7 @@ from smoothap.metrics.labels import (
     Labels,
     as_classes,
     as_labels,
+    as_matrix,
     by_several,
     checked_ignore,
     checked_table,
@@ -65,6 +66,7 @@ def evaluate(
     place = torch.device(device) if device is not None else device_of(embeddings)
     processes = Processes.here() if distributed else Processes()
     results = _Results(len(embeddings), recall_at, graded=relevance is not None)
+    labels, gallery_labels = as_matrix(labels), None if gallery_labels is None else as_matrix(gallery_labels)
     if have_several(labels):
         if relevance is not None:
             raise ValueError(

@@ -57,7 +57,19 @@ def have_several(labels: Labels) -> bool:
     """Whether there may be several labels for each row: (n, c) of 0 and 1, or lists of names."""
     if isinstance(labels, Tensor | np.ndarray):
         return labels.ndim == 2 and labels.shape[1] > 1
-    return len(labels) > 0 and not isinstance(labels[0], str | bytes) and isinstance(labels[0], Iterable)
+    first = next(iter(labels), "")
+    return not isinstance(first, str | bytes) and isinstance(first, Iterable) and getattr(first, "ndim", 1) > 0
+
+
+def as_matrix(labels: Labels) -> Labels:
+    """Labels (n, c) of 0 and 1 that came as a list of rows, as the matrix that they are; others as they were."""
+    if isinstance(labels, Tensor | np.ndarray) or not have_several(labels):
+        return labels
+    rows: list[Any] = [np.asarray(row).tolist() if isinstance(row, Tensor | np.ndarray) else row for row in labels]
+    same = all(isinstance(row, Sequence) and len(row) == len(rows[0]) > 1 for row in rows)
+    if same and all(type(value) in (int, bool) and value in (0, 1) for row in rows for value in row):
+        return np.array(rows, np.uint8)
+    return labels
 
 
 def by_several(labels: Labels, rows: int, item_labels: Labels | None, items: int) -> tuple[BySeveral, np.ndarray]:

@@ -91,7 +91,8 @@ class Report:
         ):
             raise ValueError("The two reports are not about the same queries in the same order: evaluate the same set.")
         mine, theirs = (report._of_queries(metric) for report in (self, other))
-        differences = np.where(self._counted & other._counted, mine - theirs, np.nan)
+        counted = np.ones(len(mine), bool) if metric == "ndcg" else self._counted & other._counted
+        differences = np.where(counted, mine - theirs, np.nan)
         (interval,) = class_intervals([self._summed(metric, differences)], level=level, seed=seed)
         paired = differences[~np.isnan(differences)]
         won, lost = (float(np.mean(side)) for side in (paired > 0, paired < 0))
@@ -119,7 +120,8 @@ class Report:
         return known[metric]
 
     def _by_class(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
-        return self._summed(metric, np.where(self._counted, self._of_queries(metric), np.nan))
+        values = self._of_queries(metric)  # gains count for nDCG, also where nothing is of the query's own class
+        return self._summed(metric, values if metric == "ndcg" else np.where(self._counted, values, np.nan))
 
     def _summed(self, metric: str, of_queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Over each class that has queries: the sum of the metric and its weight, both (classes,)."""

@@ -1,6 +1,6 @@
 """The query-by-example page: a server for one album or two, and the page it shows.
 
-`_server.create_app` is the application and `running.run_server` serves it. Nothing is imported here: the process that
+`app.create_app` is the application and `run.run_server` serves it. Nothing is imported here: the process that
 decodes photos has to stay small.
 """
 

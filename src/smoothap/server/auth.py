@@ -1,5 +1,6 @@
 """Who is let in: the host must be ours, a page of another site may not speak to us, and a token is asked for if set."""
 
+import contextlib
 import hmac
 import ipaddress
 from urllib.parse import urlencode, urlsplit
@@ -11,8 +12,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import get_route_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from smoothap.server import LOOPBACK
 from smoothap.server.limits import problem
+from smoothap.server.settings import Service
 
 MAY_WRITE = "smoothap.may_write"  # of a request's scope: it came with the token that may change albums
 _NO_TOKEN = (
@@ -26,6 +27,7 @@ _POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
 HEADERS = {
+    "cache-control": "no-cache",  # unless an answer says more; the page's own files may be of another version by then
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -39,22 +41,13 @@ HEADERS = {
 class Gate:
     """Checks each request before the application sees it, and puts the security headers on each answer.
 
-    hosts: names that this server is reached by, or *.NAME for all names below one. A page that makes its own name point
-    at us (DNS rebinding) sends that name. With `any_address` every plain IP address is a name of ours too: those cannot
-    be rebound. A visitor with the write token may change albums: `scope[MAY_WRITE]` says so.
+    A page that makes its own name point at us (DNS rebinding) sends that name, which is none of the service's. A
+    visitor with the write token may change albums: `scope[MAY_WRITE]` says so.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        hosts: frozenset[str] = LOOPBACK,
-        any_address: bool = False,
-        token: str | None = None,
-        write_token: str | None = None,
-    ) -> None:
-        self.app, self.hosts, self.any_address = app, hosts, any_address
-        self.token, self.write_token = token, write_token
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self.app, self.hosts, self.any_address = app, service.hosts, service.any_address
+        self.token, self.write_token = service.token, service.write_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -99,7 +92,9 @@ class Gate:
         above = (f"*{name[place:]}" for place, letter in enumerate(name) if letter == "." and place)
         if name in self.hosts or any(pattern in self.hosts for pattern in above):
             return True
-        return self.any_address and _is_address(name)
+        with contextlib.suppress(ValueError):
+            return self.any_address and bool(ipaddress.ip_address(name))
+        return False
 
 
 def _bearer(request: Request) -> str:
@@ -161,14 +156,6 @@ def _is_cross_site(request: Request) -> bool:
         return urlsplit(origin).netloc != headers.get("host")
     except ValueError:  # such as half an IPv6 address
         return True
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _same(given: str, token: str) -> bool:

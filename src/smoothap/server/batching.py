@@ -25,15 +25,15 @@ class Batching:
     def __init__(self, count: Callable[[int], None] = lambda _: None, lanes: int = 1) -> None:
         self._count, self.lanes = count, lanes
         self._changed = threading.Condition()
-        self._waiting: list[tuple[object, Work, Any, Future[Any]]] = []
+        self._waiting: list[tuple[Work, Any, Future[Any]]] = []
         self._threads: list[threading.Thread] = []
         self._busy = 0
 
-    def ask(self, key: object, work: Work, question: Any) -> Any:
-        """The answer to a question; `work` answers those of one `key`, such as a model, together."""
+    def ask(self, work: Work, question: Any) -> Any:
+        """The answer to a question; `work`, such as a method of a model's album, answers those that wait for it."""
         mine: Future[Any] = Future()
         with self._changed:
-            self._waiting.append((key, work, question, mine))
+            self._waiting.append((work, question, mine))
             if len(self._threads) < self.lanes:
                 self._threads.append(threading.Thread(target=self._work, name="smoothap-batches", daemon=True))
                 self._threads[-1].start()
@@ -70,11 +70,11 @@ class Batching:
         return one_thread()
 
     def _next(self) -> tuple[Work, list[tuple[Any, Future[Any]]]]:
-        key, work, _, _ = self._waiting[0]
-        alike = [place for place, entry in enumerate(self._waiting) if entry[0] is key]
+        work = self._waiting[0][0]
+        alike = [place for place, entry in enumerate(self._waiting) if entry[0] == work]
         share = -(-len(alike) // (self.lanes - self._busy))
         batch = [self._waiting.pop(place) for place in reversed(alike[: min(share, _MOST)])][::-1]
-        return work, [(question, future) for _, _, question, future in batch]
+        return work, [(question, future) for _, question, future in batch]
 
     def _answer(self, work: Work, batch: list[tuple[Any, Future[Any]]]) -> None:
         try:

@@ -2,18 +2,23 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from smoothap.album import Album
 from smoothap.server.batching import Batching
 from smoothap.server.decoder import Decoder
-from smoothap.server.searching import typical_photo
+from smoothap.server.rankings import ranked
 from smoothap.server.served_album import Albums, ServedAlbum
 
 _PATIENCE = 1.0  # seconds that a request waits for a new version; after that it is answered from the last one
 _TRY_AGAIN = 5.0  # seconds after which an album that could not be opened is tried again
+_DRAWN = 101  # photos, of which the page opens on the median
+_LARGEST = 100_000  # photos; in a larger album, any of those drawn will do
 
 
 class CurrentAlbums:
@@ -59,6 +64,33 @@ class CurrentAlbums:
 
 def _renewed(albums: Albums) -> Albums:
     return tuple(served if served.album.is_current() else served.renewed() for served in albums)
+
+
+def typical_photo(albums: Sequence[ServedAlbum]) -> list[int] | None:
+    """The photo that a comparison opens on, a typical one and not the best: its id in each of two labelled albums.
+
+    Of about a hundred photos drawn at random it is the one whose AP rises by the median from the first album to the
+    second.
+    """
+    if len(albums) != 2 or any(served.labels is None or not len(served.album) for served in albums):
+        return None
+    first, second = albums
+    paths = np.random.default_rng(0).permutation(first.album.photos.paths())[: 4 * _DRAWN].tolist()
+    pairs = [(first.ids_by_path[path], second.ids_by_path[path]) for path in paths if path in second.ids_by_path]
+    sizes = Counter(label for label in first.album.photos.labels() if label is not None)
+    pairs = [pair for pair in pairs if sizes[first.album.photo(pair[0]).label] > 1][:_DRAWN]
+    if not pairs:
+        return None
+    if len(first.album) > _LARGEST:
+        return list(pairs[0])
+    gains = [_average_precision(second, other) - _average_precision(first, one) for one, other in pairs]
+    return list(pairs[int(np.argsort(gains, kind="stable")[len(gains) // 2])])
+
+
+def _average_precision(served: ServedAlbum, identity: int) -> float:
+    row = served.album.photos.row_of(identity)
+    curve = ranked(served.album, served.labels, served.album.vectors[row].tobytes(), (row,)).curve
+    return np.nan if curve is None else curve.average_precision
 
 
 def open_albums(

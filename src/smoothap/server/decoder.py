@@ -14,8 +14,8 @@ from PIL import Image
 from smoothap.data.reading import UnreadableImage
 from smoothap.data.transforms import Transform
 from smoothap.server.decoder_process import receive, send
-from smoothap.server.limits import Limits
 from smoothap.server.schemas import ShareBox
+from smoothap.server.settings import Limits
 
 try:
     import fcntl

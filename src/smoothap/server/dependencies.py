@@ -1,25 +1,25 @@
 """What routes ask for: the parts of the running server, and the album that a request is about, in one version."""
 
-from dataclasses import dataclass, field
-from pathlib import Path as FolderPath
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request
+from starlette.exceptions import HTTPException
 
 from smoothap.server.current_albums import CurrentAlbums
 from smoothap.server.learning import LearningJob
-from smoothap.server.limits import Limits, Workers
+from smoothap.server.limits import Workers
 from smoothap.server.observing import Metrics
 from smoothap.server.served_album import Albums, ServedAlbum, by_name
-from smoothap.server.served_collections import ServedCollections
-from smoothap.server.served_people import PeopleMemory, ServedPeople
+from smoothap.server.settings import Service
 
 
 @dataclass
 class Parts:
     """The parts of a running server.
 
-    workers: for what computes in its thread, of which there are few: more would take the interpreter from each other.
+    workers: for searches, which compute in their thread, of which there are few: more would take the interpreter from
+    each other.
     photo_workers: for photos that wait for the network together. picture_workers: for small pictures.
     """
 
@@ -29,10 +29,8 @@ class Parts:
     picture_workers: Workers
     learning: LearningJob
     metrics: Metrics
-    limits: Limits
-    local: bool  # whether only this computer sees the page, so that it may open folders here
+    service: Service
     streams: int = 0  # of events that are open
-    people: dict[FolderPath, PeopleMemory] = field(default_factory=dict)  # what is remembered of the people of albums
 
 
 async def _parts(request: Request) -> Parts:
@@ -59,15 +57,32 @@ async def _chosen_album(
 ChosenAlbum = Annotated[ServedAlbum, Depends(_chosen_album)]
 
 
-async def _collections(served: ChosenAlbum) -> ServedCollections:
-    return ServedCollections(served)
+async def _keeping(served: ChosenAlbum) -> ServedAlbum:
+    try:
+        served.album.collections  # noqa: B018
+    except ValueError as error:
+        raise HTTPException(409, str(error)) from error
+    return served
 
 
-Collections = Annotated[ServedCollections, Depends(_collections)]
+KeepingAlbum = Annotated[ServedAlbum, Depends(_keeping)]
 
 
-async def _people(server: Server, served: ChosenAlbum) -> ServedPeople:
-    return ServedPeople(served, PeopleMemory.of(server.people, served))
+async def _people(served: ChosenAlbum) -> ServedAlbum:
+    if not served.album.has_people:
+        served.face_pictures.clear()
+        raise HTTPException(
+            409,
+            "This album shows no people: nobody looked for faces (smoothap index PHOTOS --out ALBUM --people), or "
+            "the server was started without them (smoothap serve --people).",
+        )
+    return served
 
 
-ShownPeople = Annotated[ServedPeople, Depends(_people)]
+ShownPeople = Annotated[ServedAlbum, Depends(_people)]
+
+
+def file_of(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """How a route is described that answers with a file of one of these kinds."""
+    schema = {"schema": {"type": "string", "format": "binary"}}
+    return {200: {"content": dict.fromkeys(kinds, schema), "description": "The file"}}

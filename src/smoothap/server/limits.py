@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import http
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -16,38 +15,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from smoothap.server.settings import Limits
+
 Result = TypeVar("Result")
 ENDLESS = "/api/v1/events"  # how the path of an answer ends that takes as long as it takes, with a bound of its own
 STOPPING = "smoothap.stopping"  # of a request's scope: the server is being stopped, and waits for the answer to end
 _BUSY = "The server is busy: try again in a second."
 _PIECE = 1 << 16  # bytes of an answer that are handed over at once
 _LARGER = (("/search/photo", "upload_bytes"), ("/photos", "upload_bytes"), ("/import", "list_bytes"))
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What the server takes on; whatever is beyond is refused with 408, 413 or 503, at once."""
-
-    upload_bytes: int = 50_000_000  # of one photo: phones write JPEGs of 50 megapixels
-    list_bytes: int = 10_000_000  # of a list of collections to import: 50,000 photos
-    text_bytes: int = 256_000  # of any other request
-    bytes_in_flight: int = 120_000_000  # of all requests together: two of the largest photos, and small ones
-    connections: int = 2_000
-    requests: int = 200  # that are complete and not answered yet
-    waiting: int = 62  # for one of the working threads
-    working: int = 2
-    streams: int = 200  # of events
-    seconds_of_events: float = 900  # after which a browser asks for them again
-    seconds_to_stop: float = 20  # in which a server that is stopped finishes what it has begun
-    seconds_for_head: float = 10  # from the connection to the end of a request's head
-    seconds_to_send: float = 60  # a whole request
-    seconds_of_silence: float = 10  # within it
-    seconds_to_answer: float = 60  # until an answer begins
-    seconds_to_read: float = 15  # for each 64 kB of an answer
-    pixels: int = 100_000_000
-    decode_seconds: float = 10
-    decode_megabytes: int = 150  # on top of what an idle decoder has; more for photos of many pixels
-    most_decode_megabytes: int = 1_200
 
 
 def problem(status: int, sentence: str, *, close: bool = False) -> Response:
@@ -83,26 +58,13 @@ class BoundedRequests:
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self.app, self.limits = app, limits
-        self._requests = self._bytes = 0
+        self.requests = self.bytes = 0  # that are worked on, and of all that have come
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await _Bounded(self, scope, receive, send).run()
         else:
             await self.app(scope, receive, send)
-
-    def room(self, change: int) -> None:
-        """Take a place among the requests that are worked on, or give it back."""
-        if change > 0 and self._requests >= self.limits.requests:
-            raise HTTPException(503, _BUSY)
-        self._requests += change
-
-    def hold(self, number: int) -> None:
-        """Take room for that many bytes of a request, or give it back."""
-        if number > 0 and self._bytes + number > self.limits.bytes_in_flight:
-            sentence = "The server is busy with other uploads: try again in a second."
-            raise HTTPException(503, sentence, {"connection": "close"})
-        self._bytes += number
 
 
 class _Bounded:
@@ -127,18 +89,19 @@ class _Bounded:
             if announced.isdigit() and int(announced[:20]) > self._most:
                 raise self._too_large()
             if announced == b"0" and b"transfer-encoding" not in self._headers:
-                self._work()
+                self._work(True)
             await self.bounds.app(self.scope, self.receive, self.send)
         except HTTPException as refusal:
-            await self._refuse(refusal)
+            if not self._begun:
+                await problem(refusal.status_code, refusal.detail, close=True)(self.scope, self._receive, self._send)
         except asyncio.CancelledError:  # the server is stopped while this is being worked on
             with contextlib.suppress(RuntimeError):  # where the answer had begun
                 await problem(503, "The server was stopped.", close=True)(self.scope, self._receive, self._send)
         finally:
             if timer is not None:
                 timer.cancel()
-            self.bounds.hold(-self._got)
-            self._rest()
+            self.bounds.bytes -= self._got
+            self._work(False)
 
     async def receive(self) -> Message:
         """The next part of the request, counted; an error where it is too much, or comes too late."""
@@ -153,15 +116,15 @@ class _Bounded:
         if self._got + number > self._most:
             await self._drain()
             raise self._too_large()
-        try:
-            self.bounds.hold(number)
-        except HTTPException:
+        if self.bounds.bytes + number > self.limits.bytes_in_flight:
             await self._drain()
-            raise
+            sentence = "The server is busy with other uploads: try again in a second."
+            raise HTTPException(503, sentence, {"connection": "close"})
+        self.bounds.bytes += number
         self._got += number
         if not message.get("more_body", False):
             self._complete = True
-            self._work()
+            self._work(True)
         return message
 
     async def send(self, message: Message) -> None:
@@ -170,31 +133,24 @@ class _Bounded:
             return
         if message["type"] == "http.response.start":
             self._begun = True
-            self._rest()  # the work is done: a visitor who does not take the answer keeps no place from others
+            self._work(False)  # the work is done: a visitor who does not take the answer keeps no place from others
         content = memoryview(message.get("body", b""))
         while len(content) > _PIECE:
             await self._send({"type": "http.response.body", "body": bytes(content[:_PIECE]), "more_body": True})
             content = content[_PIECE:]
         await self._send({**message, "body": bytes(content)} if "body" in message else message)
 
-    def _work(self) -> None:
-        if not self._works:
-            self.bounds.room(1)
-            self._works = True
-
-    def _rest(self) -> None:
-        if self._works:
-            self.bounds.room(-1)
-            self._works = False
+    def _work(self, begins: bool) -> None:
+        """Take a place among the requests that are worked on, or give it back."""
+        if begins and not self._works and self.bounds.requests >= self.limits.requests:
+            raise HTTPException(503, _BUSY)
+        self.bounds.requests += begins - self._works
+        self._works = begins
 
     async def _give_up(self) -> None:
         if not self._begun:
             self._late = self._begun = True
             await problem(503, "It takes too long: ask for less.", close=True)(self.scope, self._receive, self._send)
-
-    async def _refuse(self, refusal: HTTPException) -> None:
-        if not self._begun:
-            await problem(refusal.status_code, refusal.detail, close=True)(self.scope, self._receive, self._send)
 
     def _too_large(self) -> HTTPException:
         sentence = f"That is more than the {self._most:,} bytes taken here: send a smaller file."

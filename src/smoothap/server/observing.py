@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
 from starlette.responses import PlainTextResponse
 from starlette.routing import get_route_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 GONE = 499  # what is counted where a visitor has left before the answer
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # of the environment: where several processes count side by side
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
-_OPERATING = ("/health", "/ready", "/metrics")
+_SIGNS = ("/health", "/ready")  # of life, which no route answers
 disable_created_metrics()  # a second number for each count, which nobody here asks for
 
 
@@ -35,7 +36,9 @@ class Metrics:
         _forget_the_dead()
         self.registry, self._watched = CollectorRegistry(), dict[str, Workers]()
         options: dict[str, Any] = {"registry": self.registry, "namespace": "smoothap"}
-        self.requests = Counter("requests", "Answers by kind of address and status.", ["route", "status"], **options)
+        self.requests = Counter(
+            "requests", "Answers by the template of their address and status.", ["route", "status"], **options
+        )
         self.seconds = Histogram("request_seconds", "To the end of an answer.", ["route"], buckets=_BUCKETS, **options)
         self.refused = Counter("refused", "Too slow (408), too large (413) or too many (503).", ["status"], **options)
         self.photos = Counter("embedded_photos", "Photos through the network.", **options)
@@ -74,7 +77,7 @@ class Metrics:
         if SHARED_FOLDER in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)
-        return generate_latest(registry) + generate_latest(_of_albums(albums))
+        return generate_latest(registry) + generate_latest(_AlbumMetrics(albums))
 
 
 def _forget_the_dead() -> None:
@@ -87,24 +90,20 @@ def _forget_the_dead() -> None:
             mark_process_dead(process)
 
 
-class _AlbumMetrics:
+class _AlbumMetrics(Collector):
+    """The size and the version of each album."""
+
     def __init__(self, albums: "Albums") -> None:
         self._albums = albums
 
-    def collect(self) -> list[GaugeMetricFamily]:
-        """The size and the version of each album."""
+    def collect(self) -> list[Metric]:
+        """What Prometheus is told."""
         photos = GaugeMetricFamily("smoothap_album_photos", "Photos of an album.", labels=["album"])
         versions = GaugeMetricFamily("smoothap_album_version", "1 for the one served.", labels=["album", "version"])
         for served in self._albums:
             photos.add_metric([served.name], len(served.album))
             versions.add_metric([served.name, served.version], 1)
         return [photos, versions]
-
-
-def _of_albums(albums: "Albums") -> CollectorRegistry:
-    registry = CollectorRegistry()
-    registry.register(_AlbumMetrics(albums))
-    return registry
 
 
 class Observed:
@@ -141,12 +140,13 @@ class Observed:
             raise
         finally:
             seconds = time.perf_counter() - begun
-            self.metrics.answered(_route_of(path), status, seconds)
-            if self.log is not None and path not in ("/health", "/ready"):
+            route = "operating" if path in _SIGNS else getattr(scope.get("route"), "path", "other")
+            self.metrics.answered(route, status, seconds)
+            if self.log is not None and path not in _SIGNS:
                 self._write(self.log, scope, path, status, seconds, size)
 
     def _answerer(self, path: str) -> ASGIApp:
-        if path not in ("/health", "/ready"):
+        if path not in _SIGNS:
             return self.app
         if path == "/ready" and (missing := self.missing()):
             return problem(503, missing)
@@ -164,17 +164,3 @@ class Observed:
         }
         log.write(json.dumps(line) + "\n")
         log.flush()
-
-
-def _route_of(path: str) -> str:
-    """The kind of an address, for the counts."""
-    if path in _OPERATING:
-        return "operating"
-    if not path.startswith("/api/"):
-        return "page"
-    *_, before, last = path.rstrip("/").split("/")
-    if last in ("search", "search.csv") or before == "search":
-        return "search"
-    if last in ("thumbnail", "image", "detail"):
-        return "pictures"
-    return "photos" if "/photos" in path else "other"

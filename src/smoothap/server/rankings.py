@@ -14,7 +14,6 @@ from smoothap.album.search import Ranking
 from smoothap.plots.rankings import precision_recall
 from smoothap.server import schemas
 
-_SORTED_FROM = 1_000  # places: further down a list, the whole of it is sorted, once
 _POINTS = 400  # of a curve
 _AT_ONCE = 3_000  # photos whose copies are found while a visitor waits
 _LATER = 2.0  # seconds: the first screen of a large album comes first
@@ -108,30 +107,6 @@ class LabelledRanking:
 
     ranking: Ranking
     right: np.ndarray | None
-    _folded: tuple[object, tuple[np.ndarray, np.ndarray]] | None = None  # the last list that was stacked, by its name
-
-    def places(self, first: int, last: int, minimum: float | None) -> tuple[np.ndarray, np.ndarray]:
-        """The rows in these places of the list, counted from 0, and their scores; far down, all are sorted once."""
-        if last <= _SORTED_FROM:
-            rows, scores = self.ranking.best(last, minimum)
-        else:
-            rows, scores = self.in_order
-            end = len(scores) if minimum is None else int(np.searchsorted(-scores, -minimum, side="right"))
-            rows, scores = rows[:end], scores[:end]
-        return rows[first:last], scores[first:last]
-
-    @cached_property
-    def in_order(self) -> tuple[np.ndarray, np.ndarray]:
-        """All rows, best first, and their scores."""
-        return self.ranking.best()
-
-    def folded(self, stacks: Stacks, number: int, minimum: float | None) -> tuple[np.ndarray, np.ndarray]:
-        """The places that are left of the first `number` when copies are stacked, and the row to show in each."""
-        name = minimum, stacks.version
-        if self._folded is None or self._folded[0] != name:
-            object.__setattr__(self, "_folded", (name, stacks.folded(self.in_order[0][:number])))
-        assert self._folded is not None
-        return self._folded[1]
 
     @cached_property
     def curve(self) -> schemas.PrecisionRecallCurve | None:
@@ -193,3 +168,15 @@ def listed(
     passing = album.passing(where)
     rows = np.arange(len(album)) if passing is None else np.flatnonzero(passing)
     return len(rows), rows if stacks is None else stacks.folded(rows)[1], passing
+
+
+def in_order(
+    stacks: Stacks, labelled: LabelledRanking, least: float | None, version: str | None
+) -> tuple[int, np.ndarray, np.ndarray]:
+    """How many photos of a ranking score that much; of those the rows to show, best first, and the place of each.
+
+    With a version of the stacks, copies are folded; without one nothing is.
+    """
+    rows, _ = labelled.ranking.best(min_score=least)
+    places, shown = (np.arange(len(rows)), rows) if version is None else stacks.folded(rows)
+    return len(rows), shown, places

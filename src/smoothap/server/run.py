@@ -10,7 +10,6 @@ import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,51 +22,13 @@ from uvicorn.supervisors import Multiprocess
 from smoothap.album import Album
 from smoothap.album.watching import Watcher
 from smoothap.plots.text import visible
-from smoothap.server import LOOPBACK
 from smoothap.server.app import create_app
-from smoothap.server.limits import STOPPING, Limits, problem
+from smoothap.server.limits import STOPPING, problem
 from smoothap.server.observing import SHARED_FOLDER
+from smoothap.server.settings import Limits, Service
 
 _CONNECTIONS = 4_096  # files that may be open: a thousand visitors at once are told to wait, not left hanging
 _TOO_SLOW = bytes(problem(408, "The request came too slowly: send it again.").body)
-
-
-@dataclass(frozen=True)
-class Service:
-    """How albums are served, beside the socket.
-
-    names: other names that visitors reach it by, or *.NAME for all below one. proxies: addresses or networks of proxies
-    that tell their visitors' addresses. log: a file for a line of JSON for each request, "-" for standard output.
-    shows_token: whether the address that is printed holds the token.
-    """
-
-    host: str = "127.0.0.1"
-    names: tuple[str, ...] = ()
-    proxies: tuple[str, ...] = ()
-    base_path: str = ""
-    token: str | None = None
-    write_token: str | None = None
-    shows_token: bool = True
-    log: str | None = None
-    limits: Limits = field(default_factory=Limits)
-
-    @property
-    def hosts(self) -> frozenset[str]:
-        """All names that this server goes by."""
-        here = {socket.gethostname().lower()} if self.host not in LOOPBACK else set()
-        return LOOPBACK | here | {self.host.lower(), *(name.lower() for name in self.names)}
-
-    @property
-    def is_local(self) -> bool:
-        """Whether only this computer sees the page."""
-        return self.host in LOOPBACK and not (self.names or self.proxies)
-
-    def address(self, port: int, *, with_token: bool) -> str:
-        """The page's address."""
-        name = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
-        shown = f"[{name}]" if ":" in name else name
-        query = f"?token={self.token}" if self.token and with_token else ""
-        return f"http://{shown}:{port}{self.base_path}/{query}"
 
 
 def run_server(
@@ -84,7 +45,6 @@ def run_server(
 
     watch: take in photos as they come. processes: how many answer; more than one open the albums by `opener`.
     """
-    _allow_connections()
     service, port = service or Service(), listener.getsockname()[1]
     for album_name, album in albums.items():
         print(f"{album_name}: {len(album):,} photos")
@@ -96,10 +56,10 @@ def run_server(
     # uvicorn raises the interrupt again once it has shut down: Ctrl-C is the usual way to end
     with contextlib.suppress(KeyboardInterrupt), _watching(albums if watch else {}):
         if processes == 1:
-            uvicorn.Server(configuration(_application(albums, service), service)).run(sockets=[listener])
+            uvicorn.Server(configuration(_application(lambda: albums, service), service)).run(sockets=[listener])
         else:
             assert opener is not None
-            config = configuration(partial(_opened, opener, service), service, factory=True, workers=processes)
+            config = configuration(partial(_application, opener, service), service, factory=True, workers=processes)
             with _shared_environment(processes):
                 Multiprocess(config, [listener]).run()
 
@@ -119,21 +79,13 @@ def _shared_environment(processes: int) -> Generator[None]:
                 os.environ.pop(name, None)
 
 
-def _opened(opener: Callable[[], Mapping[str, Album]], service: Service) -> ASGIApp:
-    """The application in one of several processes."""
+def _application(opener: Callable[[], Mapping[str, Album]], service: Service) -> ASGIApp:
+    """The application in this process, of which there may be several."""
     _allow_connections()
-    return _application(opener(), service)
-
-
-def _application(albums: Mapping[str, Album], service: Service) -> ASGIApp:
     log = None
     if service.log is not None:  # which stays open as long as this process lasts
         log = sys.stdout if service.log == "-" else Path(service.log).open("a", buffering=1)  # noqa: SIM115
-    return create_app(
-        albums, token=service.token, write_token=service.write_token, hosts=service.hosts,
-        any_address=service.host not in LOOPBACK, limits=service.limits, log=log,
-        local=service.is_local,
-    )  # fmt: skip
+    return create_app(opener(), service, log)
 
 
 def _end_well() -> None:
@@ -251,11 +203,3 @@ def _allow_connections() -> None:
     wanted = _CONNECTIONS if hard == resource.RLIM_INFINITY else min(_CONNECTIONS, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def checked_base_path(text: str) -> str:
-    """A path such as /search, without a slash at its end; "" is none."""
-    path = text.rstrip("/")
-    if path and (not path.startswith("/") or "//" in path or any(letter in path for letter in "?#%\\ ")):
-        raise ValueError(f"--base-path is the path before the page's own, such as /search, not {text!r}.")
-    return path

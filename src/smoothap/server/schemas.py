@@ -1,12 +1,9 @@
 """What is sent and what is answered under /api/v1: all shapes of the API, from which its description is made."""
 
-import base64
 import re
-from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from fastapi import Path, Query, UploadFile
 from pydantic import (
     AfterValidator,
@@ -62,23 +59,10 @@ ShareBox = Annotated[tuple[_Start, _Start, _Side, _Side], AfterValidator(_inside
 class Problem(BaseModel):
     """What every error looks like (RFC 9457): `detail` is a sentence that names the cause and the remedy."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "type": "about:blank",
-                    "title": "Not Found",
-                    "status": 404,
-                    "detail": "There is no photo 7 in this album.",
-                }
-            ]
-        }
-    )
-
     type: str = "about:blank"
-    title: str
-    status: int
-    detail: str
+    title: str = Field(examples=["Not Found"])
+    status: int = Field(examples=[404])
+    detail: str = Field(examples=["There is no photo 7 in this album."])
 
 
 # ---- what is looked at
@@ -113,16 +97,12 @@ class PhotoListRequest(Filters):
 
     offset: int = Field(0, ge=0, le=10_000_000)
     limit: int = Field(60, ge=1, le=200)
-    rerank: bool = Field(
-        True, description="Rank by the album's neighbourhoods; false ranks by the plain cosine with the query."
-    )
     stacked: bool = Field(False, description="Copies of one photo as one, the best, where the first of them is.")
 
 
-class SearchOptions(Filters):
+class SearchOptions(PhotoListRequest):
     """What every search can ask for, whatever its query is."""
 
-    offset: int = Field(0, ge=0, le=1_000_000)
     limit: int = Field(20, ge=1, le=1_000, description="How many hits, or groups, at most.")
     min_score: float | None = Field(None, ge=-1, le=1, description="Only photos that score at least this.")
     recall: float | None = Field(
@@ -139,7 +119,6 @@ class SearchOptions(Filters):
     rerank: bool = Field(
         True, description="Rank by the album's neighbourhoods; false ranks by the plain cosine with the query."
     )
-    stacked: bool = Field(False, description="Copies of one photo as one, the best, where the first of them is.")
     space: Literal["photo", "face", "region"] = Field(
         "photo",
         description='What is compared: "face" finds all photos of the person whose face the query is, "region" photos '
@@ -281,13 +260,18 @@ class PrecisionRecallCurve(BaseModel):
     precision: list[float]
 
 
-class SearchAnswer(BaseModel):
+class Listing(BaseModel):
+    """A page of a list; `version` changes whenever the list does, and is one from end to end."""
+
+    version: str
+    total: int = Field(description="Where copies are stacked, each stack counts once.")
+    folded: int = Field(0, description="How many copies are in the list and not counted in its total.")
+
+
+class SearchAnswer(Listing):
     """A page of hits, best first, or groups; of the photos that pass, `total` score at least `min_score`."""
 
     album: str
-    version: str = Field(description="Changes whenever the album does: a list has one version from end to end.")
-    total: int = Field(description="Where copies are stacked, each stack counts once.")
-    folded: int = Field(0, description="How many copies are in the list and not counted in its total.")
     min_score: float | None
     expected_recall: float | None = Field(None, description="Down to `min_score`, where the album is calibrated.")
     expected_precision: float | None = None
@@ -303,12 +287,9 @@ class SearchAnswer(BaseModel):
     preview: str | None = Field(None, description="A JPEG of the query in base64, where it was asked for.")
 
 
-class PhotoPage(BaseModel):
-    """Photos of an album in their order, or of a collection; `version` changes whenever the list does."""
+class PhotoPage(Listing):
+    """Photos of an album in their order, or of a collection."""
 
-    version: str
-    total: int
-    folded: int = Field(0, description="How many copies are in the list and not counted in its total.")
     photos: list[PhotoInfo]
 
 
@@ -342,6 +323,7 @@ class AlbumInfo(BaseModel):
     calibrated: bool
     keeps: bool = Field(description="Whether it has a folder to keep collections in.")
     people: bool = Field(description="Whether faces were looked for in it, and are shown here.")
+    regions: bool = Field(description="Whether parts of its photos are known, so that things in them can be found.")
 
 
 class AlbumList(BaseModel):
@@ -353,18 +335,11 @@ class AlbumList(BaseModel):
     local: bool = Field(description="Whether only this computer sees the page, so that it may show photos in folders.")
 
 
-class CameraInfo(BaseModel):
-    """A camera and how many photos are by it."""
-
-    name: str
-    photos: int
-
-
 class Choices(BaseModel):
     """What there is to filter by."""
 
     folders: list[str]
-    cameras: list[CameraInfo]
+    cameras: dict[str, int] = Field(description="Each with the number of its photos.")
     first: date | None = Field(description="The day of the earliest photo, of those that have a date.")
     last: date | None
     undated: int = Field(description="How many photos have no date, and so are in no range of dates.")
@@ -413,13 +388,13 @@ class Removed(BaseModel):
 # ---- collections and learning
 
 
-class CollectionName(BaseModel, extra="forbid"):
-    """The name of a collection, which no other has."""
+class Name(BaseModel, extra="forbid"):
+    """The name of a collection, which no other has; or of a person: one that somebody has makes both one person."""
 
-    name: str = Field(max_length=LONGEST_NAME)
+    name: str = Field(min_length=1, max_length=LONGEST_NAME)
 
 
-class NewCollection(CollectionName):
+class NewCollection(Name):
     """A collection to make, with photos that belong to it and that do not: one step, which one undo takes back."""
 
     right: Ids = []
@@ -427,17 +402,11 @@ class NewCollection(CollectionName):
 
 
 class Marks(BaseModel, extra="forbid"):
-    """What is said of photos: that they belong to the collection, that they do not, or neither any more."""
+    """What is said of photos or faces: they belong to a collection or a person, they do not, or neither any more."""
 
     right: Ids = []
     wrong: Ids = []
     neither: Ids = []
-
-
-class StepNumber(BaseModel, extra="forbid"):
-    """The step to undo, as `undo` named it; without it the last one."""
-
-    step: Identity | None = None
 
 
 class CollectionInfo(BaseModel):
@@ -480,19 +449,12 @@ class CollectionMarks(BaseModel):
     away: list[str] = Field(description="Photos that belong to it and are not in the album any more.")
 
 
-class MissingOriginal(BaseModel):
-    """A photo whose file cannot be had, and why."""
-
-    name: str
-    reason: str
-
-
 class OriginalsInfo(BaseModel):
     """What a zip of the originals will hold, and its size in bytes."""
 
     photos: int
     bytes: int
-    missing: list[MissingOriginal]
+    missing: dict[str, str] = Field(description="Photos whose files cannot be had, and why.")
 
 
 class ImportedInfo(BaseModel):
@@ -591,27 +553,11 @@ class PersonPhotosRequest(BaseModel, extra="forbid"):
     limit: int = Field(60, ge=1, le=200)
 
 
-class PersonPhotos(BaseModel):
+class PersonPhotos(Listing):
     """Photos of a person, the surest first, each once, with the face in it."""
 
-    version: str
-    total: int
     person: PersonInfo
     hits: list[Hit]
-
-
-class PersonName(BaseModel, extra="forbid"):
-    """The name of a person; one that somebody has already makes both one person."""
-
-    name: str = Field(min_length=1, max_length=LONGEST_NAME)
-
-
-class PersonMarks(BaseModel, extra="forbid"):
-    """What is said of faces: that they are this person, that they are not, or neither any more."""
-
-    right: Ids = []
-    wrong: Ids = []
-    neither: Ids = []
 
 
 class ChosenFaces(BaseModel, extra="forbid"):
@@ -667,41 +613,7 @@ class AlbumState(BaseModel):
     people: int | None = Field(description="The version of its people, where they are shown.")
 
 
-class ServerState(BaseModel):
-    """All albums, as they are now."""
-
-    albums: list[AlbumState]
-
-
 # ---- text
-
-
-def sentence_of(mistake: Mapping[str, Any]) -> str:
-    """What pydantic says is wrong with a request, as a sentence."""
-    first, *others = mistake["loc"] or ("",)
-    place = others if others and first in ("body", "query", "path") else [first, *others]
-    where = " ".join(map(str, place))
-    if mistake["type"] == "extra_forbidden":
-        return f"There is no parameter {where!r} here: /api/openapi.json has those that there are."
-    return f"{where or 'The request'}: {mistake['msg']}."
-
-
-def packed(vector: np.ndarray) -> str:
-    """A vector (d,) as text."""
-    return base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
-
-
-def unpacked(text: str, dimension: int) -> np.ndarray:
-    """The vector (d,) in the text."""
-    try:
-        vector = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
-    except ValueError:
-        raise ValueError("The vector is no base64 of float32: send what a search answered as its query.") from None
-    if vector.shape != (dimension,):
-        raise ValueError(
-            f"The vector has {len(vector)} numbers and the album's have {dimension}: search with the photo here."
-        )
-    return vector
 
 
 def plain(path: str) -> str:

@@ -2,7 +2,9 @@
 
 import contextlib
 import hashlib
+import re
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property, lru_cache, partial
@@ -19,18 +21,20 @@ from smoothap.album.engines.codes import Bounded
 from smoothap.album.filters import cameras_of, days_of, folders_of, undated
 from smoothap.album.photos import Photo
 from smoothap.album.prepare import plain_jpeg
-from smoothap.data.reading import UnreadableImage, read_image
+from smoothap.data.reading import PixelBox, UnreadableImage, read_image
+from smoothap.data.transforms import Transform
 from smoothap.plots.text import visible
 from smoothap.server import schemas
 from smoothap.server.batching import Batching
 from smoothap.server.decoder import Decoder
-from smoothap.server.plain_jpeg import is_plain_jpeg
-from smoothap.server.rankings import Stacks, listed, ranked
+from smoothap.server.rankings import Stacks, in_order, listed, ranked
 
 _RANKINGS_KEPT, _SCORES_KEPT = 32, 6_400_000  # for the next page of an answer
-_LISTS_KEPT = 4  # of the album in its order
+_LISTS_KEPT = 4  # of the album in its order, and of rankings in theirs
 _QUALITY = 92  # of the JPEGs that the page shows
 _NO_PICTURE = (OSError, LookupError, ValueError, NotImplementedError)  # whatever an album says that has none
+# EXIF, profiles and comments of a JPEG, and whatever is behind its end. In its pixels FF is followed by 00 or D0 to D7.
+_MORE = re.compile(rb"\xff[\xe0-\xfe]|\xff\xd9(?=.)", re.DOTALL)
 Query = tuple[np.ndarray, Bounded | None]  # a vector (d,), and what a search with it begins with
 
 
@@ -49,10 +53,14 @@ class ServedAlbum:
         self._model: Any = None  # once it is loaded
         self._loading = threading.Lock()
         self.stacks = Stacks(album)
+        self.in_order = lru_cache(_LISTS_KEPT)(partial(in_order, self.stacks))  # of the last rankings
+        self.face_pictures: OrderedDict[int, bytes] = OrderedDict()
 
     def renewed(self) -> "ServedAlbum":
         """The album as it is on disk now; this version of it can be used as before."""
-        return ServedAlbum(self.album.reopened(), self.name, self.decoder, self._batching)
+        newer = ServedAlbum(self.album.reopened(), self.name, self.decoder, self._batching)
+        newer.face_pictures = self.face_pictures  # a face and its number stay what they are
+        return newer
 
     @cached_property
     def ids_by_path(self) -> dict[str, int]:
@@ -73,13 +81,18 @@ class ServedAlbum:
         return False
 
     @property
+    def collections_version(self) -> str:
+        """Changes with any collection, and with the photos that they are seen by."""
+        return f"{self.version}-{self.album.collections.version}"
+
+    @property
     def info(self) -> schemas.AlbumInfo:
         """The album and what can be done with it."""
         return schemas.AlbumInfo(
             name=self.name, version=self.version, photos=len(self.album), dimension=self.album.vectors.shape[1],
             columns=self.album.photos.column_names(), labelled=self.labels is not None,
             takes_photos=self.album.model is not None, calibrated=self.album.calibration is not None, keeps=self.keeps,
-            people=self.album.has_people,
+            people=self.album.has_people, regions=self.album.has_regions,
         )  # fmt: skip
 
     # ---- queries
@@ -92,7 +105,7 @@ class ServedAlbum:
             try:
                 model = self._loaded_model()
                 blank = Image.new("RGB", (64, 64))
-                _queries_of_views(self, model, [model.transform.test_view(blank)])  # what is compiled, is compiled now
+                self._queries_of_views([model.transform.test_view(blank)])  # what is compiled, is compiled now
             except (OSError, ValueError, RuntimeError) as error:  # such as a GPU without room for it
                 return f"The model of {self.name} cannot be used: {error}"
         return ""
@@ -103,13 +116,7 @@ class ServedAlbum:
 
     def query_of_part(self, identity: int, box: schemas.ShareBox) -> Query:
         """The same of a part of one of the album's photos, from its file: a thumbnail has too few pixels for that."""
-        view, name = self._usable_model().transform, visible(self.album.photo(identity).path)
-        try:
-            return self._query_of_view(self.decoder.decode(self.album.photo_path(identity), box=box, view=view))
-        except UnreadableImage as error:
-            raise HTTPException(422, f"{name} cannot be read ({error.reason}): search with the whole photo.") from error
-        except _NO_PICTURE as error:
-            raise HTTPException(404, f"{name} cannot be opened ({error}): search with the whole photo.") from error
+        return self._query_of_view(self.decoded(identity, box=box, view=self._usable_model().transform))
 
     def _loaded_model(self) -> Any:
         """The album's model, loaded by one thread; whoever comes later need not wait for those whom it serves."""
@@ -130,16 +137,39 @@ class ServedAlbum:
 
     def _query_of_view(self, view: Image.Image) -> Query:
         """The query of what the album's model views of a photo, as the decoder cut it out."""
-        return self._batching.ask(self, partial(_queries_of_views, self, self._usable_model()), view)
+        self._usable_model()
+        return self._batching.ask(self._queries_of_views, view)
+
+    def _queries_of_views(self, views: list[Image.Image]) -> list[Query]:
+        """What the photos in some views are searched with; those of a batch are compared with the album in one pass."""
+        import torch
+
+        pixels = torch.from_numpy(np.stack([np.asarray(view) for view in views])).permute(0, 3, 1, 2)
+        ((vectors, _),) = self._loaded_model().embed_batches([(pixels, None)])
+        vectors = self.album.projected(vectors)
+        return list(zip(vectors, self.album.searching.bounded(vectors), strict=True))
 
     # ---- pictures
 
-    def image(self, identity: int, side: int = 1024) -> bytes:
-        """A JPEG of at most that many pixels a side, of pixels and nothing else; the thumbnail if the file is gone."""
-        self.album.photos.row_of(identity)
+    def decoded(
+        self, identity: int, *, side: int = 1024, box: schemas.ShareBox | None = None, view: Transform | None = None
+    ) -> Image.Image:
+        """One of the album's photos, or a part of it, from its file, as the decoder has it."""
+        name = visible(self.album.photo(identity).path)
         try:
-            return plain_jpeg(self.decoder.decode(self.album.photo_path(identity), side=side), _QUALITY)
-        except _NO_PICTURE:
+            return self.decoder.decode(self.album.photo_path(identity), box=box, side=side, view=view)
+        except UnreadableImage as error:
+            raise HTTPException(422, f"{name} cannot be read ({error.reason}): search with the whole photo.") from error
+        except _NO_PICTURE as error:
+            raise HTTPException(
+                404, f"{name} cannot be opened ({error}): is its disk mounted? Or search with the whole photo."
+            ) from error
+
+    def image(self, identity: int, side: int) -> bytes:
+        """A JPEG of at most that many pixels a side, of pixels and nothing else; the thumbnail if the file is gone."""
+        try:
+            return plain_jpeg(self.decoded(identity, side=side), _QUALITY)
+        except HTTPException:
             return self.thumbnail(identity)
 
     def thumbnail(self, identity: int) -> bytes:
@@ -152,8 +182,8 @@ class ServedAlbum:
             return plain_jpeg(read_image(picture, pixel_limit=4_000_000), _QUALITY)
         except _NO_PICTURE:
             try:
-                return plain_jpeg(self.decoder.decode(self.album.photo_path(identity), side=256), _QUALITY)
-            except _NO_PICTURE as error:
+                return plain_jpeg(self.decoded(identity, side=256), _QUALITY)
+            except HTTPException as error:
                 raise HTTPException(404, f"Photo {identity} has no picture: index the album again.") from error
 
     def preview(self, photo: bytes) -> bytes:
@@ -178,18 +208,18 @@ class ServedAlbum:
         """A photo, and the ids of its copies that are not listed."""
         return schemas.PhotoInfo(**self._known(photo), copies=list(copies))
 
-    def hit(
-        self,
-        photo: Photo,
-        rank: int,
-        score: float,
-        right: bool | None = None,
-        copies: Sequence[int] = (),
-        through: int | None = None,
-    ) -> schemas.Hit:
-        """A photo that was found."""
-        found = {"rank": rank, "score": score, "right": right, "copies": list(copies), "through": through}
-        return schemas.Hit(**self._known(photo), **found)
+    def hits(self, rows: np.ndarray, ranks: Iterable[int], **columns: Sequence[Any]) -> list[schemas.Hit]:
+        """The photos in these rows as answers; what is known of each as columns: `score` and others of a hit.
+
+        A `box` is given in pixels.
+        """
+        hits = []
+        for photo, rank, *values in zip(self.album.photos.at(rows), ranks, *columns.values(), strict=False):
+            found = dict(zip(columns, values, strict=True))
+            if "box" in found:
+                found["box"] = shares(found["box"], (photo.width, photo.height))
+            hits.append(schemas.Hit(**self._known(photo), rank=rank, **found))
+        return hits
 
     def _known(self, photo: Photo) -> dict[str, Any]:
         return {
@@ -247,20 +277,17 @@ class ServedAlbum:
         """What there is to filter by."""
         photos = self.album.photos
         first, last = days_of(photos) or (None, None)
-        cameras = [schemas.CameraInfo(name=name, photos=number) for name, number in cameras_of(photos).items()]
         # A folder whose name is no text cannot be sent back.
         folders = [folder for folder in folders_of(photos) if schemas.plain(folder) == folder]
-        return schemas.Choices(folders=folders, cameras=cameras, first=first, last=last, undated=undated(photos))
+        return schemas.Choices(
+            folders=folders, cameras=dict(cameras_of(photos)), first=first, last=last, undated=undated(photos)
+        )
 
 
-def _queries_of_views(served: ServedAlbum, model: Any, views: list[Image.Image]) -> list[Query]:
-    """What the photos in some views are searched with; those of a batch are compared with the album in one pass."""
-    import torch
-
-    pixels = torch.from_numpy(np.stack([np.asarray(view) for view in views])).permute(0, 3, 1, 2)
-    ((vectors, _),) = model.embed_batches([(pixels, None)])
-    vectors = served.album.projected(vectors)
-    return list(zip(vectors, served.album.searching.bounded(vectors), strict=True))
+def is_plain_jpeg(content: bytes) -> bool:
+    """Whether a JPEG has a head without a thumbnail, pixels, and nothing else: then it can be served as it is."""
+    framed = content.startswith(b"\xff\xd8\xff\xe0\x00\x10JFIF") and content.endswith(b"\xff\xd9")
+    return framed and _MORE.search(content, 6) is None
 
 
 def _key(content: bytes) -> str:
@@ -276,3 +303,15 @@ def by_name(albums: Iterable[ServedAlbum], name: str) -> ServedAlbum:
     if name not in names:
         raise HTTPException(404, f"There is no album {name!r}: this server has {', '.join(names)}.")
     return names[name]
+
+
+def shares(box: Sequence[float], size: tuple[int, int]) -> tuple[float, float, float, float]:
+    """A box in pixels as shares of a photo of this size."""
+    x, y, width, height = box
+    return x / size[0], y / size[1], width / size[0], height / size[1]
+
+
+def pixels(box: schemas.ShareBox, size: tuple[int, int]) -> PixelBox:
+    """The same the other way round."""
+    left, top, width, height = box
+    return round(left * size[0]), round(top * size[1]), max(1, round(width * size[0])), max(1, round(height * size[1]))

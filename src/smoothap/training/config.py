@@ -91,7 +91,7 @@ class TrainingConfig:
     optimiser: Optimiser = "adam"
     momentum: Annotated[float, Range(0, 0.9999)] = 0.9
     schedule: Schedule = "steps"
-    milestones: tuple[int, ...] = (200, 300)
+    milestones: tuple[WholeNumber, ...] = (200, 300)
     gamma: Positive = 0.3
     warm_up: WholeNumber = 0
     weight_decay: NotNegative = 4e-5

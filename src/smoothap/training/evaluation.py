@@ -113,6 +113,11 @@ def evaluate_benchmark(
 
 
 def _reranked(embedded: Embedded, images: ImageSet, recall_at: Sequence[int] | None, rerank: Ranked) -> Report:
+    if images.marks is not None and (images.marks.sum(1) > 1).any():
+        raise ValueError(
+            f"{images.name} has several labels for an image, and a list that is ranked by neighbourhood is judged by "
+            "one: leave --rerank out."
+        )
     if images.instances is not None or images.is_query is not None or images.is_gallery is not None:
         raise ValueError(
             f"{images.name} has queries or a gallery of its own, and only a set in which each image queries all others "

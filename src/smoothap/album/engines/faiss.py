@@ -11,7 +11,6 @@ are read that this user alone could write, and that carry the checksum we wrote 
 keeps out files of other users and albums, but not a program that runs as the same user.
 """
 
-import hashlib
 import os
 import stat
 from importlib import import_module
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from smoothap._core.files import cache_folder, write_atomically
+from smoothap._core.files import cache_folder, digest_of, write_atomically
 from smoothap._core.progress import Progress
 from smoothap.album.vectors import StoredVectors
 
@@ -144,7 +143,7 @@ def _keep(index: Any, key: str, start: int, end: int) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(file, lambda path: faiss().write_index(index, str(path)))
-        write_atomically(_sum_file(file), f"{_checksum(file)}\n")
+        write_atomically(_sum_file(file), f"{digest_of(file)}\n")
         newest: dict[str, float] = {}
         for kept in folder.glob("*.faiss"):
             newest[_key_of(kept)] = max(newest.get(_key_of(kept), 0.0), kept.stat().st_mtime)
@@ -174,17 +173,9 @@ def _is_ours(file: Path) -> bool:
             others_may_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
             if status.st_uid != os.getuid() or others_may_write or stat.S_ISLNK(status.st_mode):
                 return False
-        return _sum_file(file).read_text(encoding="ascii").strip() == _checksum(file)
+        return _sum_file(file).read_text(encoding="ascii").strip() == digest_of(file)
     except (OSError, ValueError):
         return False
-
-
-def _checksum(file: Path) -> str:
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while block := stream.read(1 << 22):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _key_of(file: Path) -> str:

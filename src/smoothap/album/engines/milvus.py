@@ -3,6 +3,8 @@
     NAME                       an alias for the collection that is searched
     NAME_smoothap_photo_KEY    a row for each photo by its id: vector, folder, label, camera, day, the user's columns,
                                and a checksum of all that, by which a push knows what it has to send again
+    NAME_smoothap_face         an alias for the faces, only where a push was asked to send people
+    NAME_smoothap_face_KEY     a row for each face by its id: vector, and its photo among the columns
 
 The row -1 of a collection says of which version of which album it is. All else about photos is in the album's folder.
 """
@@ -22,6 +24,7 @@ import numpy as np
 from smoothap._core.progress import Progress
 from smoothap.album.engines.codes import Bounded
 from smoothap.album.engines.milvus_server import MOST_ROWS, MilvusAddress, MilvusServer, MilvusUnavailable
+from smoothap.album.faces import FACE, Faces
 from smoothap.album.filters import Filter, cameras_of
 from smoothap.album.search import Nearest, Ranking, VectorQuery, best_rows
 from smoothap.album.vectors import StoredVectors
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from smoothap.album.photos import Photos
     from smoothap.album.store import Snapshot
 
-__all__ = ["MilvusSearch", "MilvusUnavailable", "open_search"]
+__all__ = ["MilvusSearch", "MilvusUnavailable", "open_faces", "open_search"]
 
 OWN = "smoothap_mark"  # a field that only our collections have: the checksum of a row
 STATE = -1  # the id of the row that says what a collection holds
@@ -79,9 +82,14 @@ def read_state(server: MilvusServer, collection: str) -> State | None:
         ) from None
 
 
-def current_collection(server: MilvusServer) -> str | None:
+def faces_alias(server: MilvusServer) -> str:
+    """The alias for the faces of an album, beside that for its photos."""
+    return f"{server.address.name}_smoothap_{FACE}"
+
+
+def current_collection(server: MilvusServer, alias: str | None = None) -> str | None:
     """The collection that the alias is for, None if there is no such alias; somebody else's is refused."""
-    name = server.address.name
+    name = alias or server.address.name
     behind = server.behind(name)
     if behind is None and not server.has(name):
         return None
@@ -113,7 +121,17 @@ def open_search(address: str, snapshot: Snapshot, photos: Photos) -> MilvusSearc
             f"{address} holds version {state.version:,} of the album ({state.dimension} dimensions), and its folder "
             f"version {settings.version:,} ({dimension} dimensions): push it again: {again}"
         )
-    return MilvusSearch(server, collection, state, photos)
+    return MilvusSearch(server, collection, state, photos.ids, photos)
+
+
+def open_faces(address: str, faces: Faces) -> MilvusSearch | None:
+    """Search among the faces that a push brought to an address; None where it brought none, or others than these."""
+    server = MilvusServer(MilvusAddress.parse(address), patience=PATIENCE)
+    collection = current_collection(server, faces_alias(server))
+    state = None if collection is None else read_state(server, collection)
+    if collection is None or state is None or (state.uid, state.version) != (faces.uid, faces.content):
+        return None
+    return MilvusSearch(server, collection, state, faces.ids, vectors=faces.vectors)
 
 
 class _RemoteRows:
@@ -158,16 +176,27 @@ def _blocks(rows: np.ndarray, dimension: int) -> Iterator[np.ndarray]:
 
 
 class MilvusSearch:
-    """Search in a collection of Milvus: the server names candidates, and exact scores here decide."""
+    """Search in a collection of Milvus: the server names candidates, and exact scores here decide.
+
+    Without `photos` there are no filters for the server. `vectors` are those that are here as well.
+    """
 
     name = "milvus"
 
-    def __init__(self, server: MilvusServer, collection: str, state: State, photos: Photos) -> None:
-        self._server, self._collection, self._index, self._photos = server, collection, state.index, photos
-        self._ids = photos.ids
+    def __init__(
+        self,
+        server: MilvusServer,
+        collection: str,
+        state: State,
+        ids: np.ndarray,
+        photos: Photos | None = None,
+        vectors: StoredVectors | None = None,
+    ) -> None:
+        self._server, self._collection, self._index = server, collection, state.index
+        self._ids, self._photos = ids, photos
         # What asks for rows of an array gets them from the server.
-        rows = cast("np.ndarray", _RemoteRows(server, collection, photos.ids, state.dimension))
-        self.vectors = StoredVectors(rows)
+        rows = cast("np.ndarray", _RemoteRows(server, collection, ids, state.dimension))
+        self.vectors = StoredVectors(rows) if vectors is None else vectors
 
     def warm_up(self) -> None:
         """Nothing is read here before the first search."""
@@ -314,9 +343,9 @@ def breadth(limit: int, shape: tuple[int, int]) -> int:
     return min(max(spare * limit, spare * 64), 2 * MOST_ROWS)
 
 
-def expressed(where: Filter | None, photos: Photos) -> tuple[str, bool]:
+def expressed(where: Filter | None, photos: Photos | None) -> tuple[str, bool]:
     """A filter in Milvus's language, which never lets fewer photos pass, and whether it lets none pass beyond them."""
-    if where is None:
+    if where is None or photos is None:
         return "", False
     terms: list[str] = []
     is_whole = where.collection is None and not where.in_no_collection

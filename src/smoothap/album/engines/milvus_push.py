@@ -13,6 +13,7 @@ import hashlib
 import re
 import secrets
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothap._core.progress import Progress
+from smoothap.album.engines import milvus
 from smoothap.album.engines.milvus import (
     LONGEST_TEXT,
     OWN,
@@ -27,13 +29,16 @@ from smoothap.album.engines.milvus import (
     MilvusSearch,
     State,
     current_collection,
+    faces_alias,
     is_ours,
     read_state,
 )
 from smoothap.album.engines.milvus_server import MOST_ROWS, PATIENCE, MilvusAddress, MilvusServer
-from smoothap.album.photos import spelled, unpacked_columns
+from smoothap.album.faces import FACE, FaceStore
+from smoothap.album.photos import Photos, spelled, unpacked_columns
 from smoothap.album.search import VectorQuery
 from smoothap.album.store import PHOTO
+from smoothap.album.vectors import Vectors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +67,7 @@ class Pushed:
     removed: int
     index: str
     recall: float | None  # None: the collection was there before
+    people: Pushed | None = None  # the same of faces, where they were to be sent and there are any
 
 
 def push(
@@ -73,39 +79,121 @@ def push(
     min_recall: float = 0.8,
     replace_all: bool = False,
     timeout: float = PATIENCE,
+    people: bool = False,
 ) -> Pushed:
     """Bring what is at an address of Milvus up to date with an album: only what was added, changed and removed.
 
     A new collection is checked before it is shown to anybody: the number of photos, the bits of some vectors, and that
     the nearest photos of a sample are found to a share of `min_recall`. `index` is auto, hnsw or ivf_pq; `connections`
     messages are on their way at once. A name that holds another album is refused unless `replace_all` is given.
-    `timeout` is how many seconds a server that is away is waited for. Nobody else changes the album meanwhile.
+    `timeout` is how many seconds a server that is away is waited for. With `people`, faces are sent to a collection of
+    their own; without it, those that an earlier push sent are removed. Nobody else changes the album meanwhile.
     """
     if index not in INDEXES:
         raise ValueError(f"An index is one of {', '.join(INDEXES)}, not {index!r}.")
     server = MilvusServer(MilvusAddress.parse(address), patience=timeout)
     with album.store.writing():
-        return _Push(album.reopened(), server, index, connections).run(min_recall, replace_all)
+        now = album.reopened()
+        faces = _faces(now, server) if people else None  # an album without people is told before anything is sent
+        done = _Push(server, _photos(now, server), index, connections).run(min_recall, replace_all)
+        if faces is None or not len(faces.ids):
+            remove_faces(server)
+            _remember(now, address, False)
+            return done
+        _remember(now, address, True)  # before anything is sent
+        return replace(done, people=_Push(server, faces, index, connections).run(min_recall, replace_all))
+
+
+def _remember(album: Album, address: str, is_there: bool) -> None:
+    if FaceStore.is_in(album.store.folder):
+        store = FaceStore(album.store.folder)
+        store.remember_push(address, is_there)
+        store.database.close()
+
+
+def remove_faces(server: MilvusServer) -> None:
+    """Remove the faces that pushes brought to a server, and nothing else."""
+    alias = faces_alias(server)
+    if current_collection(server, alias) is not None:
+        server.ask("drop_alias", alias)
+    for name in _collections(server, f"{alias}_"):
+        if is_ours(server, name):
+            server.ask("drop_collection", name)
+
+
+def forget_faces(address: str) -> str:
+    """Remove the faces at an address; gives what is left there in a sentence, "" for nothing."""
+    place = MilvusAddress.parse(address)
+    try:
+        remove_faces(MilvusServer(place, patience=milvus.PATIENCE))
+    except ValueError as error:
+        return (
+            f"Faces with their vectors are still at {address}, in the collections {place.name}_smoothap_{FACE}_*: "
+            f"{error} When it can be reached, smoothap album push ALBUM {address} without --people removes them."
+        )
+    return ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Items:
+    """What is sent: vectors (n, d) by rising ids (n,), and what else the rows of Milvus have, for some of them."""
+
+    space: str
+    alias: str
+    uid: str
+    version: int
+    learnt: int | None  # the number of what the vectors were made by, beside the model
+    ids: np.ndarray
+    next_id: int
+    vectors: Vectors
+    fields: Callable[[np.ndarray], list[dict[str, Any]]]
+    photos: Photos | None
+
+
+def _photos(album: Album, server: MilvusServer) -> _Items:
+    settings = album.store.settings()
+    if not len(album.photos.ids):
+        raise ValueError("The album holds no photos: there is nothing to push.")
+    return _Items(
+        PHOTO, server.address.name, settings.uid, settings.version,
+        None if settings.learnt is None else settings.learnt["number"], album.photos.ids, settings.next_id,
+        album.vectors, lambda rows: [_fields(record) for record in album.photos.records(rows)], album.photos,
+    )  # fmt: skip
+
+
+def _faces(album: Album, server: MilvusServer) -> _Items:
+    faces = album.face_space().faces(album)
+
+    def fields(rows: np.ndarray) -> list[dict[str, Any]]:
+        texts = dict.fromkeys(("folder", "label", "camera"), "")
+        return [{**texts, "day": UNDATED, "columns": {"photo": photo}} for photo in faces.photos[rows].tolist()]
+
+    return _Items(
+        FACE, faces_alias(server), faces.uid, faces.content, None, faces.ids,
+        int(faces.ids.max(initial=-1)) + 1, faces.vectors, fields, None,
+    )  # fmt: skip
+
+
+def _collections(server: MilvusServer, prefix: str) -> list[str]:
+    ours = re.compile(re.escape(prefix) + "[0-9a-f]{12}")
+    return [name for name in server.ask("list_collections") if ours.fullmatch(name)]
 
 
 class _Push:
-    def __init__(self, album: Album, server: MilvusServer, index: str, connections: int) -> None:
-        self.album, self.server, self.connections = album, server, connections
-        self.ids, self.vectors, settings = album.photos.ids, album.vectors, album.store.settings()
-        if not len(self.ids):
-            raise ValueError("The album holds no photos: there is nothing to push.")
+    def __init__(self, server: MilvusServer, items: _Items, index: str, connections: int) -> None:
+        self.server, self.items, self.connections = server, items, connections
+        self.ids, self.vectors = items.ids, items.vectors
         chosen = ("HNSW" if len(self.ids) <= GRAPH_UP_TO else "IVF_PQ") if index == "auto" else index.upper()
         token = secrets.token_hex(8)
-        self.state = State(settings.uid, settings.version, PHOTO, self.vectors.shape[1], chosen, token)
+        self.state = State(items.uid, items.version, items.space, self.vectors.shape[1], chosen, token)
         # The same vectors go to the same collection, so that a push which was stopped is found again.
-        number = None if settings.learnt is None else settings.learnt["number"]
-        kind = repr((settings.uid, PHOTO, self.state.dimension, number, chosen)).encode()
-        self.prefix = f"{server.address.name}_smoothap_{PHOTO}_"
+        kind = repr((items.uid, items.space, self.state.dimension, items.learnt, chosen)).encode()
+        self.prefix = f"{server.address.name}_smoothap_{items.space}_"
         self.collection = self.prefix + hashlib.sha256(kind).hexdigest()[:12]
 
     def run(self, min_recall: float, replace_all: bool) -> Pushed:
         server, state = self.server, self.state
-        current = current_collection(server)
+        current = current_collection(server, self.items.alias)
         known = None if current is None else read_state(server, current)
         if known is not None and known.uid != state.uid and not replace_all:
             raise ValueError(f"{server.address} holds another album: choose another name, or give --replace.")
@@ -124,18 +212,14 @@ class _Push:
         recall = self._checked_recall(min_recall) if is_new else None
         self._finish()
         if is_new:
-            server.ask("create_alias" if current is None else "alter_alias", self.collection, server.address.name)
+            server.ask("create_alias" if current is None else "alter_alias", self.collection, self.items.alias)
         self._clean_up(gone)
         return Pushed(len(self.ids), sent, len(gone), state.index, recall)
 
     def _is_up_to_date(self, current: str | None, known: State | None) -> bool:
         if current != self.collection or known is None or known.version != self.state.version:
             return False
-        return self.server.count(current) == len(self.ids) + 1 and len(self._collections()) == 1
-
-    def _collections(self) -> list[str]:
-        ours = re.compile(re.escape(self.prefix) + "[0-9a-f]{12}")
-        return [name for name in self.server.ask("list_collections") if ours.fullmatch(name)]
+        return self.server.count(current) == len(self.ids) + 1 and len(_collections(self.server, self.prefix)) == 1
 
     def _refuse_others(self, collection: str) -> None:
         if not is_ours(self.server, collection):
@@ -178,7 +262,7 @@ class _Push:
         """Send what the collection lacks or has otherwise; how many photos, and ids that the album has no more."""
         step = max(1, min(_BYTES_AT_ONCE // (4 * self.state.dimension + 500), 4_000))
         parts = [np.arange(start, min(start + step, len(self.ids))) for start in range(0, len(self.ids), step)]
-        edges = [0, *(int(self.ids[rows[0]]) for rows in parts[1:]), self.album.store.settings().next_id]
+        edges = [0, *(int(self.ids[rows[0]]) for rows in parts[1:]), self.items.next_id]
 
         def send(rows: np.ndarray, first: int, end: int) -> tuple[int, list[int]]:
             there = self._marks(first, end) if compare else {}
@@ -188,7 +272,7 @@ class _Push:
             return len(changed), list(there)
 
         sent, gone = 0, list[int]()
-        progress = Progress("Sending to Milvus", len(self.ids), "photos")
+        progress = Progress("Sending to Milvus", len(self.ids), f"{self.items.space}s")
         with progress as line, ThreadPoolExecutor(max(1, self.connections)) as threads:
             for rows, (number, others) in zip(parts, threads.map(send, parts, edges, edges[1:]), strict=True):
                 sent, gone = sent + number, gone + others
@@ -210,19 +294,18 @@ class _Push:
         """The rows of Milvus for rows (k,) of the album."""
         vectors = self.vectors[rows]
         made = []
-        for record, vector in zip(self.album.photos.records(rows), vectors, strict=True):
-            fields = _fields(record)
+        for identity, fields, vector in zip(self.ids[rows].tolist(), self.items.fields(rows), vectors, strict=True):
             digest = hashlib.blake2b(vector.tobytes() + repr(fields).encode(), digest_size=8).digest()
             mark = int.from_bytes(digest, "big", signed=True)
-            made.append({"id": record["id"], OWN: mark, "vector": vector, **fields})
+            made.append({"id": identity, OWN: mark, "vector": vector, **fields})
         return made
 
     def _verify(self, gone: int) -> None:
         """See that all photos are there, and some vectors to the bit."""
         if (there := self.server.count(self.collection)) != len(self.ids) + gone + 1:
             raise ValueError(
-                f"Milvus has {there - gone - 1:,} of {len(self.ids):,} photos in {self.collection}: run this again to "
-                "send what is missing."
+                f"Milvus has {there - gone - 1:,} of {len(self.ids):,} {self.items.space}s in {self.collection}: run "
+                "this again to send what is missing."
             )
         sample = self._sample()
         if not np.array_equal(self._search().vectors[sample], self.vectors[sample]):
@@ -233,7 +316,7 @@ class _Push:
         return np.random.default_rng(0).choice(number, min(_SAMPLE, number), replace=False)
 
     def _search(self) -> MilvusSearch:
-        return MilvusSearch(self.server, self.collection, self.state, self.album.photos)
+        return MilvusSearch(self.server, self.collection, self.state, self.ids, self.items.photos)
 
     def _checked_recall(self, least: float) -> float:
         """The share of the nearest photos of a sample that the index finds; too low a one is an error."""
@@ -249,8 +332,8 @@ class _Push:
             found += 0 if answer is None else int((answer.scores >= lowest - 1e-5).sum())
         if (recall := found / best.size) < least:
             raise ValueError(
-                f"The index of Milvus finds {recall:.0%} of the nearest photos of a sample, less than {least:.0%}: "
-                "nothing was switched. Give another --index, or a lower --min-recall."
+                f"The index of Milvus finds {recall:.0%} of the nearest {self.items.space}s of a sample, less than "
+                f"{least:.0%}: nothing was switched. Give another --index, or a lower --min-recall."
             )
         return recall
 
@@ -266,7 +349,11 @@ class _Push:
 
     def _clean_up(self, gone: list[int]) -> None:
         """Delete photos that the album has no more, and collections of ours that nobody needs now."""
-        others = [name for name in self._collections() if name != self.collection and is_ours(self.server, name)]
+        others = [
+            name
+            for name in _collections(self.server, self.prefix)
+            if name != self.collection and is_ours(self.server, name)
+        ]
         if gone or others:
             time.sleep(_LINGER)
         for start in range(0, len(gone), _DELETED_AT_ONCE):

@@ -6,9 +6,9 @@ epoch, of the second head's own vectors. A small network tries to predict the em
 gradient is reversed before it reaches the two, which makes them independent, so that the embedding need not explain
 what the second head does. The second head is left out in the test. Both heads take the margin loss with
 distance-weighted sampling. As in the released code, the second head learns in a share of the steps alone (`task_p`),
-and a fifth of the images stand for a cluster that is drawn at random (`random_cluster_pick_p`). Two differences: there
-a batch of clusters follows one of classes, here both heads learn from the same batch; and the first clusters are there
-of an early layer, here of the last.
+and a fifth of the images stand for a cluster that is drawn at random (`random_cluster_pick_p`). Differences: there
+a batch of clusters follows one of classes, here both heads learn from the same batch; the first clusters are there of
+an early layer, here of the last; and there the second head and the network between the heads have weight decay.
 """
 
 import numpy as np

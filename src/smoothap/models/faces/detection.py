@@ -22,13 +22,15 @@ _TURNS = (90, 270, 180, 45, 315)  # degrees
 _CLOSE = 192  # pixels of the part that is turned
 _CLEARLY = 0.02  # by which a face that was turned has to be more certain
 _OVERLAP = 0.3  # of two boxes that are one face: their intersection over their union
+_HELD, _SAME_PLACE = 0.5, 0.2  # share of a face in a box that is drawn around it; or overlap of the two
 SAME_FACE = 0.5  # the same of a box that was drawn, or found by another network
+Box = tuple[float, float, float, float]  # x, y, width, height, in pixels of an upright photo
 
 
 class Face(NamedTuple):
     """A face: the box (x, y, width, height), the five points (5, 2), in pixels, and how certain it is, from 0 to 1."""
 
-    box: tuple[float, float, float, float]
+    box: Box
     points: np.ndarray
     score: float
 
@@ -119,6 +121,19 @@ def overlap(box: np.ndarray, others: np.ndarray) -> np.ndarray:
     high = np.minimum(box[:2] + box[2:], others[:, :2] + others[:, 2:])
     both = np.prod(np.maximum(high - low, 0), axis=1)
     return both / np.maximum(box[2] * box[3] + others[:, 2] * others[:, 3] - both, 1e-12)
+
+
+def drawn_around(box: np.ndarray, faces: np.ndarray) -> int | None:
+    """Which of the faces (n, 4) a box (4,) is meant for, tight around it or with much beside it; None: for none.
+
+    A face is meant that the box holds half of, or is about the same as; of several, the one that fills most of it.
+    """
+    low = np.maximum(box[:2], faces[:, :2])
+    high = np.minimum(box[:2] + box[2:], faces[:, :2] + faces[:, 2:])
+    held = np.prod(np.maximum(high - low, 0), axis=1) / np.maximum(faces[:, 2] * faces[:, 3], 1e-12)
+    shares = overlap(box, faces)
+    meant = np.where((held >= _HELD) | (shares >= _SAME_PLACE), shares, 0.0)
+    return int(meant.argmax()) if meant.any() else None
 
 
 def missing(boxes: Sequence[tuple[float, ...]], found: np.ndarray) -> list[tuple[float, ...]]:

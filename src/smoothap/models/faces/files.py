@@ -83,46 +83,30 @@ def opened(content: bytes, name: str) -> onnx.ModelProto:
 
 def in_float32(model: onnx.ModelProto) -> onnx.ModelProto:
     """The network with weights in float32 instead of blocks of 8 bits, none of which is an input of its graph."""
-    from onnx import numpy_helper
+    from onnx import helper, numpy_helper
+    from onnx.reference import ReferenceEvaluator
 
     graph = model.graph
-    stored = {tensor.name: tensor for tensor in graph.initializer}
-    kept, computed = [], dict[str, np.ndarray]()
+    known, unpacking, kept = {tensor.name for tensor in graph.initializer}, [], []
     for node in graph.node:
-        if node.op_type == "DequantizeLinear" and node.input[0] in stored:
-            arrays = [numpy_helper.to_array(stored[name]) for name in node.input]
-            computed[node.output[0]] = _dequantised(arrays, {each.name: each.i for each in node.attribute})
-        elif node.op_type == "Reshape" and node.input[0] in computed:
-            computed[node.output[0]] = computed[node.input[0]].reshape(numpy_helper.to_array(stored[node.input[1]]))
+        if node.op_type in ("DequantizeLinear", "Reshape") and known.issuperset(node.input):
+            unpacking.append(node)
+            known.update(node.output)
         else:
             kept.append(node)
     used = {name for node in kept for name in node.input}
     weights = [tensor for tensor in graph.initializer if tensor.name in used]
-    weights += [numpy_helper.from_array(array, name) for name, array in computed.items() if name in used]
+    if wanted := [node.output[0] for node in unpacking if node.output[0] in used]:
+        outputs = [helper.make_empty_tensor_value_info(name) for name in wanted]
+        part = helper.make_graph(unpacking, "weights", [], outputs, initializer=graph.initializer)
+        whole = helper.make_model(part, opset_imports=model.opset_import, ir_version=model.ir_version)
+        arrays = ReferenceEvaluator(whole).run(None, {})
+        weights += [numpy_helper.from_array(np.asarray(one), name) for name, one in zip(wanted, arrays, strict=True)]
     inputs = [one for one in graph.input if one.name in used and one.name not in {tensor.name for tensor in weights}]
     for field, values in (("node", kept), ("initializer", weights), ("input", inputs), ("value_info", [])):
         graph.ClearField(field)
         getattr(graph, field).extend(values)
     return model
-
-
-def _dequantised(arrays: list[np.ndarray], attributes: dict[str, int]) -> np.ndarray:
-    """Whole numbers times the scale of their block, less its zero point if there is one, along an axis."""
-    numbers, scale = arrays[0], arrays[1]
-    axis, block = attributes.get("axis", 1), attributes.get("block_size", 0)
-
-    def spread(values: np.ndarray) -> np.ndarray:
-        if not block:
-            return (
-                values if values.ndim == 0 else values.reshape([-1 if at == axis else 1 for at in range(numbers.ndim)])
-            )
-        whole = np.repeat(values, block, axis=axis)
-        return whole[tuple(slice(side) for side in numbers.shape)]
-
-    result = numbers.astype(np.float32)
-    if len(arrays) > 2:
-        result -= spread(arrays[2]).astype(np.float32)
-    return result * spread(scale)
 
 
 def session(model: onnx.ModelProto, *, threads: int = 1) -> Any:

@@ -9,18 +9,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from smoothap.models.faces.detection import ENOUGH, Face, FaceDetector, missing, overlap
-from smoothap.models.faces.recognition import FaceRecogniser, open_recogniser
+from smoothap.models.faces.detection import ENOUGH, Box, Face, FaceDetector, drawn_around, missing, overlap
+from smoothap.models.faces.recognition import Recogniser, open_recogniser
 
 _CUT_OUT = 32  # faces of a photo that wait as crops; of more, the photo waits itself, which is smaller
 _CLOSE = 400  # pixels of a part that is looked at again, larger
-_SAME_PLACE = 0.2  # overlap of a box that is drawn with the face that is meant
 # Where the eyes, the nose and the corners of the mouth are in the box of a face, as a rule.
 _USUAL_POINTS = np.array([[0.31, 0.4], [0.69, 0.4], [0.5, 0.6], [0.35, 0.77], [0.65, 0.77]])
 _TURNS = (Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_270, Image.Transpose.ROTATE_180)
-
-
-Box = tuple[float, float, float, float]  # x, y, width, height
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +32,7 @@ class FoundFaces:
 class PeopleFinder:
     """Finds faces in photos and gives the vector of each; `identity` says by which networks."""
 
-    def __init__(self, detector: FaceDetector, recogniser: FaceRecogniser) -> None:
+    def __init__(self, detector: FaceDetector, recogniser: Recogniser) -> None:
         self._detector, self._recogniser = detector, recogniser
         self.dimension = recogniser.dimension
         self.identity = {
@@ -60,7 +56,8 @@ class PeopleFinder:
         across, down = (1.0, 1.0) if size is None else (size[0] / picture.width, size[1] / picture.height)
         boxes = [_inside(face.box, picture.size, (across, down)) for face in faces]
         for x, y, width, height in missing(drawn, np.array(boxes).reshape(-1, 4)):
-            (face,) = self.in_box(picture, (x / across, y / down, width / across, height / down)).faces
+            drawn_here = x / across, y / down, max(1.0, width / across), max(1.0, height / down)
+            (face,) = self.in_box(picture, drawn_here).faces
             faces, boxes = [*faces, face], [*boxes, (x, y, width, height)]
         if len(faces) > _CUT_OUT:
             return FoundFaces(faces, boxes, [], picture)
@@ -77,7 +74,7 @@ class PeopleFinder:
     def in_box(self, picture: Image.Image, box: Box) -> FoundFaces:
         """The face in a part of a picture: the one that is found there, or else the whole part, as a user drew it."""
         drawn = np.array(box, np.float64)
-        if min(drawn[2:]) < 1 or not overlap(drawn, np.array([[0, 0, *picture.size]], np.float64))[0]:
+        if not (min(drawn[2:]) >= 1 and overlap(drawn, np.array([[0, 0, *picture.size]], np.float64))[0] > 0):
             raise ValueError(f"The box {box} is not in the picture of {picture.width} x {picture.height} pixels.")
         faces = self._detector.find(picture)
         if not faces:  # closer
@@ -91,10 +88,8 @@ class PeopleFinder:
                      points / grown + [left, top], score)
                 for (x, y, width, height), points, score in self._detector.find(part)
             ]  # fmt: skip
-        areas = overlap(drawn, np.array([face.box for face in faces]).reshape(-1, 4))
-        chosen = Face(box, drawn[:2] + _USUAL_POINTS * drawn[2:], 0.0)
-        if len(areas) and areas.max() >= _SAME_PLACE:
-            chosen = faces[int(areas.argmax())]
+        meant = drawn_around(drawn, np.array([face.box for face in faces]).reshape(-1, 4))
+        chosen = Face(box, drawn[:2] + _USUAL_POINTS * drawn[2:], 0.0) if meant is None else faces[meant]
         return FoundFaces([chosen], [chosen.box], [self._recogniser.crop(picture, chosen)])
 
     def vectors(self, found: Sequence[FoundFaces]) -> list[np.ndarray]:

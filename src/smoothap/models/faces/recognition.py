@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
@@ -25,80 +26,70 @@ _BRING = (
 )
 
 
-class FaceRecogniser(Protocol):
-    """What gives the vector of a face."""
+@dataclass(frozen=True, eq=False)
+class Recogniser:
+    """A network that gives the vectors of faces: `embed` takes crops of this side, and gives them of any length."""
 
     name: str
     sha256: str
     dimension: int
+    side: int
+    embed: Callable[[Sequence[Image.Image]], np.ndarray]
 
     def crop(self, picture: Image.Image, face: Face) -> Image.Image:
-        """The face as the network takes it."""
-        ...
+        """The face as the network takes it: aligned by its five points, or for SENet-50 in a loose box."""
+        if self.side == ALIGNED_SIZE:
+            return aligned(picture, face)
+        x, y, width, height = face.box
+        more = (_LOOSE - 1) / 2
+        corners = (x - more * width, y - more * height, x + (1 + more) * width, y + (1 + more) * height)
+        return picture.transform((self.side, self.side), Image.Transform.EXTENT, corners, Image.Resampling.BILINEAR)
 
     def vectors(self, crops: Sequence[Image.Image]) -> np.ndarray:
         """The vectors (n, dimension) of cropped faces, not yet of length 1."""
-        ...
+        return self.embed(crops) if crops else np.empty((0, self.dimension), np.float32)
 
 
-def open_recogniser(model: Path | str | None = None, weights: Path | str | None = None) -> FaceRecogniser:
+def open_recogniser(model: Path | str | None = None, weights: Path | str | None = None) -> Recogniser:
     """SFace from the installed package or from `weights`, a folder; or the network that `model` is, see `_BRING`."""
     if model is None:
         from smoothap.models.faces.sface import DIMENSION, SFace
 
         network = SFace(opened(read_weights(SFACE, weights), SFACE.name))
-        return _Aligned("SFace", SFACE.sha256, DIMENSION, network.embed)
+        return Recogniser("SFace", SFACE.sha256, DIMENSION, ALIGNED_SIZE, _some_at_once(network.embed))
     model = Path(model)
     if model.suffix == ".onnx" and model.is_file():
         return _of_onnx(model)
     if model.is_dir():
         from smoothap.models.embedder import Embedder
 
-        return _Embedded(str(model), Embedder.load(model))
+        return _of_model(str(model), Embedder.load(model))
     if not model.is_file():
         raise FileNotFoundError(f"There is no face network at {model}: {_BRING}.")
-    return _Embedded(str(model), _of_state(model))
+    return _of_model(str(model), _of_state(model))
 
 
-class _Aligned:
-    """A network for faces that are aligned by their five points: arrays (n, 3, 112, 112) of 0 ... 255 -> (n, d)."""
+def _some_at_once(network: Callable[[np.ndarray], np.ndarray]) -> Callable[[Sequence[Image.Image]], np.ndarray]:
+    """What gives crops to a network as arrays (n, 3, side, side) of 0 ... 255."""
 
-    def __init__(self, name: str, sha256: str, dimension: int, embed: Any) -> None:
-        self.name, self.sha256, self.dimension, self._embed = name, sha256, dimension, embed
+    def embed(crops: Sequence[Image.Image]) -> np.ndarray:
+        some = (crops[start : start + _AT_ONCE] for start in range(0, len(crops), _AT_ONCE))
+        arrays = (np.stack([np.asarray(crop) for crop in part]).transpose(0, 3, 1, 2) for part in some)
+        return np.concatenate([network(np.ascontiguousarray(array, np.float32)) for array in arrays])
 
-    def crop(self, picture: Image.Image, face: Face) -> Image.Image:
-        return aligned(picture, face)
-
-    def vectors(self, crops: Sequence[Image.Image]) -> np.ndarray:
-        parts = [np.empty((0, self.dimension), np.float32)]
-        for start in range(0, len(crops), _AT_ONCE):
-            some = np.stack([np.asarray(crop) for crop in crops[start : start + _AT_ONCE]])
-            parts.append(self._embed(np.ascontiguousarray(some.transpose(0, 3, 1, 2), np.float32)))
-        return np.concatenate(parts)
+    return embed
 
 
-class _Embedded:
+def _of_model(name: str, model: Embedder) -> Recogniser:
     """A network of ours, such as IResNet for aligned faces or SENet-50 for loose boxes."""
+    from safetensors.torch import save
 
-    def __init__(self, name: str, model: Embedder) -> None:
-        from safetensors.torch import save
+    state = {key: value.detach().cpu().contiguous() for key, value in model.eval().state_dict().items()}
 
-        state = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
-        self.name, self.dimension, self._model = name, model.dimension, model.eval()
-        self.sha256 = hashlib.sha256(save(state)).hexdigest()
+    def embed(crops: Sequence[Image.Image]) -> np.ndarray:
+        return model.embed(list(crops), batch_size=_AT_ONCE, progress=False).numpy()
 
-    def crop(self, picture: Image.Image, face: Face) -> Image.Image:
-        if self._model.transform.size == ALIGNED_SIZE:
-            return aligned(picture, face)
-        x, y, width, height = face.box
-        more, side = (_LOOSE - 1) / 2, self._model.transform.size
-        corners = (x - more * width, y - more * height, x + (1 + more) * width, y + (1 + more) * height)
-        return picture.transform((side, side), Image.Transform.EXTENT, corners, Image.Resampling.BILINEAR)
-
-    def vectors(self, crops: Sequence[Image.Image]) -> np.ndarray:
-        if not crops:
-            return np.empty((0, self.dimension), np.float32)
-        return self._model.embed(list(crops), batch_size=_AT_ONCE, progress=False).numpy()
+    return Recogniser(name, hashlib.sha256(save(state)).hexdigest(), model.dimension, model.transform.size, embed)
 
 
 def aligned(picture: Image.Image, face: Face) -> Image.Image:
@@ -116,7 +107,7 @@ def aligned(picture: Image.Image, face: Face) -> Image.Image:
     return align(part, (face.points - [left, top]) / shrink)
 
 
-def _of_onnx(file: Path) -> _Aligned:
+def _of_onnx(file: Path) -> Recogniser:
     """Any network with the right input: RGB of -1 ... 1, as ArcFace takes it, or of 0 ... 255 if it scales itself."""
     content = file.read_bytes()
     model = opened(content, str(file))
@@ -137,7 +128,8 @@ def _of_onnx(file: Path) -> _Aligned:
         raise ValueError(f"{file} cannot be run on several faces at once ({error}): {_BRING}.") from error
     if given.ndim != 2 or len(given) != 2 or given.dtype != np.float32:
         raise ValueError(f"{file} gives {given.dtype} of shape {given.shape} for two faces, not two vectors: {_BRING}.")
-    return _Aligned(file.name, hashlib.sha256(content).hexdigest(), given.shape[1], embed)
+    sha256 = hashlib.sha256(content).hexdigest()
+    return Recogniser(file.name, sha256, given.shape[1], ALIGNED_SIZE, _some_at_once(embed))
 
 
 def _of_state(file: Path) -> Embedder:

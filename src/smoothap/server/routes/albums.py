@@ -18,12 +18,11 @@ _EVERY = 0.5  # seconds between two looks at what is new
 
 
 @router.get("/albums")
-async def albums(server: Server, albums: AllAlbums) -> schemas.AlbumList:
+def albums(server: Server, albums: AllAlbums) -> schemas.AlbumList:
     """The albums of this server and what can be done with them."""
-    start = await server.workers.run(server.albums.start, albums)
     return schemas.AlbumList(
-        albums=[served.info for served in albums], start=start, upload_bytes=server.limits.upload_bytes,
-        local=server.local,
+        albums=[served.info for served in albums], start=server.albums.start(albums),
+        upload_bytes=server.service.limits.upload_bytes, local=server.service.is_local,
     )  # fmt: skip
 
 
@@ -34,28 +33,28 @@ async def album(served: ChosenAlbum) -> schemas.AlbumInfo:
 
 
 @router.get("/albums/{album}/choices")
-async def choices(server: Server, served: ChosenAlbum) -> schemas.Choices:
+def choices(served: ChosenAlbum) -> schemas.Choices:
     """The folders, cameras and days that photos can be filtered by."""
-    return await server.workers.run(lambda: served.choices)
+    return served.choices
 
 
 async def _has_room(server: Server) -> None:
-    if server.streams >= server.limits.streams:
+    if server.streams >= server.service.limits.streams:
         raise HTTPException(503, "Too many pages wait for news here: try again in a while.")
 
 
 @router.get("/events", response_class=EventSourceResponse, dependencies=[Depends(_has_room)])
-async def events(request: Request, server: Server) -> AsyncIterable[schemas.ServerState]:
+async def events(request: Request, server: Server) -> AsyncIterable[list[schemas.AlbumState]]:
     """A stream of server-sent events, one whenever an album, its collections or its learning is not as it was.
 
     It ends after a quarter of an hour, and a browser then asks for it again.
     """
-    end, before = time.monotonic() + server.limits.seconds_of_events, None
+    end, before = time.monotonic() + server.service.limits.seconds_of_events, None
     server.streams += 1
     try:
         while time.monotonic() < end and STOPPING not in request.scope:
             served = await server.albums.current()
-            now = schemas.ServerState(albums=[_state_of(server, each) for each in served])
+            now = [_state_of(server, each) for each in served]
             if now != before:
                 before = now
                 yield now
@@ -70,7 +69,7 @@ def _state_of(server: Parts, served: ServedAlbum) -> schemas.AlbumState:
     return schemas.AlbumState(
         name=served.name,
         version=served.list_version(stacked=False),
-        collections=served.album.collections.version if served.keeps else None,
+        collections=served.collections_version if served.keeps else None,
         learning=None if learning is None or learning.said is not None else learning.share,
         people=served.album.people.version if served.album.has_people else None,
     )

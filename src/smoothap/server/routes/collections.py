@@ -4,22 +4,30 @@ Whatever changes something is let in by `server/auth.py` only from our own page,
 so are the original photos, which hold more than pixels.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator
+from itertools import count
+from typing import Annotated, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
+import numpy as np
+from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from smoothap.album.collection_export import Originals, as_csv, as_json, zip_pieces, zip_size
+from smoothap.album.collection_export import originals as originals_of
+from smoothap.album.collection_import import import_text
+from smoothap.album.finding_all import find_next
 from smoothap.plots.text import visible
 from smoothap.server import schemas
-from smoothap.server.dependencies import Collections, Parts, Server
+from smoothap.server.dependencies import KeepingAlbum, Server, file_of
 from smoothap.server.schemas import CollectionKey
-from smoothap.server.served_collections import ServedCollections
+from smoothap.server.searching import everything
+from smoothap.server.served_album import ServedAlbum
 
 router = APIRouter(prefix="/albums/{album}/collections", tags=["collections"])
+_EXAMPLES = 5  # of names that are not in the album
+_FORMS = {"csv": (as_csv, "text/csv"), "json": (as_json, "application/json")}
 _TEXT_BODY = {
     "requestBody": {
         "required": True,
@@ -28,150 +36,177 @@ _TEXT_BODY = {
 }
 
 
-def _file(kind: str, binary: bool = False) -> dict[int | str, dict[str, Any]]:
-    shape = {"type": "string", "format": "binary"} if binary else {"type": "string"}
-    return {200: {"content": {kind: {"schema": shape}}, "description": "The file"}}
-
-
-async def _changed(
-    server: Parts, collections: ServedCollections, change: Callable[[], int | None]
-) -> schemas.CollectionList:
-    return await server.workers.run(lambda: collections.listed(change()))
+# ---- all collections
 
 
 @router.get("")
-async def list_collections(
-    server: Server, collections: Collections, request: Request, response: Response
-) -> schemas.CollectionList:
+def list_collections(served: KeepingAlbum) -> schemas.CollectionList:
     """The collections of the album, and the last step, which can be undone."""
-    tag = await server.workers.run(lambda: f'"{collections.version}"')
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers={"etag": tag})  # ty: ignore[invalid-return-type]
-    response.headers.update({"etag": tag, "cache-control": "no-cache"})
-    return await server.workers.run(collections.listed)
+    return _list(served)
 
 
 @router.post("")
-async def create(server: Server, collections: Collections, asked: schemas.NewCollection) -> schemas.CollectionList:
+def create(served: KeepingAlbum, asked: schemas.NewCollection) -> schemas.CollectionList:
     """Make a collection, with its first photos where they are given: one step, which one undo takes back."""
-    return await _changed(server, collections, lambda: collections.create(asked))
+    stored = served.album.collections
+    if asked.name.strip() in stored.all() or not (asked.right or asked.wrong):
+        return _list(served, stored.create(asked.name).key)  # which refuses a name that is taken
+    return _list(served, stored.mark(asked.name, right=asked.right, wrong=asked.wrong).key)
 
 
 @router.post("/undo")
-async def undo(server: Server, collections: Collections, asked: schemas.StepNumber) -> schemas.CollectionList:
+def undo(
+    served: KeepingAlbum,
+    step: Annotated[
+        schemas.Identity | None, Body(embed=True, description="As `undo` named it; without it the last one.")
+    ] = None,
+) -> schemas.CollectionList:
     """Take back a step."""
+    served.album.collections.undo(step)
+    return _list(served)
 
-    def take_back() -> None:
-        collections.stored.undo(asked.step)
 
-    return await _changed(server, collections, take_back)
+async def _content(request: Request) -> bytes:
+    return await request.body()
 
 
 @router.post("/import", openapi_extra=_TEXT_BODY)
-async def take_in(server: Server, collections: Collections, request: Request) -> schemas.ImportedInfo:
+def take_in(served: KeepingAlbum, content: Annotated[bytes, Depends(_content)]) -> schemas.ImportedInfo:
     """Take in the collections of a CSV or JSON file in the body, as they are exported here."""
-    return await server.workers.run(collections.take_in, await request.body())
+    report = import_text(served.album, content)
+    return schemas.ImportedInfo(
+        photos=report.photos,
+        unknown=len(report.unknown),
+        examples=[visible(path) for path in report.unknown[:_EXAMPLES]],
+        collections=_list(served),
+    )
+
+
+def _list(served: ServedAlbum, chosen: int | None = None) -> schemas.CollectionList:
+    """All collections, what can be undone, and the one that a call was about."""
+    version, stored = served.collections_version, served.album.collections  # what is written meanwhile is newer
+    steps, counts = stored.steps(), stored.counts()
+    return schemas.CollectionList(
+        version=version,
+        collections=[
+            schemas.CollectionInfo(key=one.key, name=one.name, right=right, wrong=wrong, away=away)
+            for one in stored.all().values()
+            for right, wrong, away in [counts.get(one.key, (0, 0, 0))]
+        ],
+        undo=schemas.StepInfo(number=steps[0].number, what=visible(steps[0].what)) if steps else None,
+        chosen=chosen,
+    )
+
+
+# ---- one of them
 
 
 @router.get("/{key}")
-async def marks(server: Server, collections: Collections, key: CollectionKey) -> schemas.CollectionMarks:
+def marks(served: KeepingAlbum, key: CollectionKey) -> schemas.CollectionMarks:
     """The marks of a collection."""
-    return await server.workers.run(collections.marks, key)
+    version, one = served.collections_version, served.album.collections[key]
+    return schemas.CollectionMarks(
+        version=version, key=one.key, name=one.name, right=list(one.right), wrong=list(one.wrong),
+        away=[visible(path) for path in one.away],
+    )  # fmt: skip
 
 
 @router.patch("/{key}")
-async def rename(
-    server: Server, collections: Collections, key: CollectionKey, asked: schemas.CollectionName
-) -> schemas.CollectionList:
+def rename(served: KeepingAlbum, key: CollectionKey, asked: schemas.Name) -> schemas.CollectionList:
     """Give a collection another name."""
-    return await _changed(server, collections, lambda: collections.stored.rename(key, asked.name).key)
+    return _list(served, served.album.collections.rename(key, asked.name).key)
 
 
 @router.delete("/{key}")
-async def delete(server: Server, collections: Collections, key: CollectionKey) -> schemas.CollectionList:
+def delete(served: KeepingAlbum, key: CollectionKey) -> schemas.CollectionList:
     """Forget a collection and its marks, which can be undone; no photo is touched."""
-
-    def forget() -> None:
-        collections.stored.delete(key)
-
-    return await _changed(server, collections, forget)
+    served.album.collections.delete(key)
+    return _list(served)
 
 
 @router.post("/{key}/marks")
-async def mark(
-    server: Server, collections: Collections, key: CollectionKey, asked: schemas.Marks
-) -> schemas.CollectionList:
+def mark(served: KeepingAlbum, key: CollectionKey, asked: schemas.Marks) -> schemas.CollectionList:
     """Say of photos that they belong to the collection, or that they do not."""
-    said = asked.right, asked.wrong, asked.neither
-    return await _changed(server, collections, lambda: collections.stored.mark(key, *said).key)
+    return _list(served, served.album.collections.mark(key, asked.right, asked.wrong, asked.neither).key)
 
 
 @router.post("/{key}/keep")
-async def keep(
-    server: Server, collections: Collections, key: CollectionKey, asked: schemas.SearchRequest
-) -> schemas.CollectionList:
+def keep(served: KeepingAlbum, key: CollectionKey, asked: schemas.SearchRequest) -> schemas.CollectionList:
     """Keep all that a search finds, to its end: what is marked as wrong stays so. The query's photo is kept too."""
-    return await _changed(server, collections, lambda: collections.keep(key, asked))
+    photos, stored = served.album.photos, served.album.collections
+    wrong = set(stored[key].wrong)
+    rows, _ = everything(served, asked)
+    found = photos.ids[[*photos.rows_of(asked.ids).tolist(), *rows]].tolist()
+    return _list(served, stored.mark(key, right=[one for one in found if one not in wrong]).key)
 
 
 @router.get("/{key}/photos")
-async def photos(
-    server: Server,
-    collections: Collections,
+def photos(
+    served: KeepingAlbum,
     key: CollectionKey,
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
     limit: Annotated[int, Query(ge=1, le=200)] = 60,
 ) -> schemas.PhotoPage:
     """The photos that belong to a collection, in the order in which they were kept."""
-    return await server.workers.run(collections.photos, key, offset, limit)
+    version, right, photos = served.collections_version, served.album.collections[key].right, served.album.photos
+    shown = [served.photo(photo) for photo in photos.at(photos.rows_of(right[offset : offset + limit]))]
+    return schemas.PhotoPage(version=version, total=len(right), photos=shown)
 
 
 @router.post("/{key}/next")
-async def look_next(
-    server: Server, collections: Collections, key: CollectionKey, asked: schemas.NextRequest
-) -> schemas.NextPhotos:
-    """How much of the collection is found by now, and the photos most worth a look."""
-    return await server.workers.run(collections.look_next, key, asked)
+def look_next(served: KeepingAlbum, key: CollectionKey, asked: schemas.NextRequest) -> schemas.NextPhotos:
+    """How much of the collection is found by now, and the photos most worth a look.
+
+    Copies of one photo are one, and none of what is marked already is offered.
+    """
+    version, collection = served.collections_version, served.album.collections[key]
+    photos, stacks = served.album.photos, served.stacks
+    marked = (stacks.members(row) for row in photos.rows_of([*collection.right, *collection.wrong]))
+    copies = photos.ids[np.concatenate([np.zeros(0, np.int64), *marked])].tolist()
+    found = find_next(served.album, collection, number=2 * asked.limit, seen=[*asked.seen, *copies])
+    rows = photos.rows_of(hit.id for hit in found.photos)
+    first, best = (column[: asked.limit] for column in stacks.folded(rows))
+    scores = [found.photos[place].score for place in first.tolist()]
+    hits = served.hits(best, count(1), score=scores, copies=stacks.copies(best, None))
+    return schemas.NextPhotos(
+        version=version, recall=found.recall, lowest=found.lowest, highest=found.highest, missing=found.missing,
+        why=found.why, hits=hits,
+    )  # fmt: skip
 
 
-@router.get("/{key}/export.csv", response_class=Response, responses=_file("text/csv"))
-async def table(server: Server, collections: Collections, key: CollectionKey) -> Response:
-    """The collection as a table, right and wrong photos."""
-    name, content = await server.workers.run(collections.exported, key, as_csv)
-    return Response(content, media_type="text/csv", headers=_attached(f"{name}.csv"))
+# ---- files
 
 
-@router.get("/{key}/export.json", response_class=Response, responses=_file("application/json"))
-async def export(server: Server, collections: Collections, key: CollectionKey) -> Response:
-    """The collection as JSON, which another album of the same photos takes in."""
-    name, content = await server.workers.run(collections.exported, key, as_json)
-    return Response(content, media_type="application/json", headers=_attached(f"{name}.json"))
+@router.get("/{key}/export.{form}", response_class=Response, responses=file_of("text/csv", "application/json"))
+def export(served: KeepingAlbum, key: CollectionKey, form: Literal["csv", "json"]) -> Response:
+    """The collection, right and wrong photos: as a table, or as JSON, which another album of the photos takes in."""
+    one, (spelled, kind) = served.album.collections[key], _FORMS[form]
+    return Response(spelled(served.album, [one]), media_type=kind, headers=_attached(f"{one.name}.{form}"))
 
 
 @router.get("/{key}/originals")
-async def originals(server: Server, collections: Collections, key: CollectionKey) -> schemas.OriginalsInfo:
+def originals(served: KeepingAlbum, key: CollectionKey) -> schemas.OriginalsInfo:
     """What a zip of the original photos would hold, and its size."""
-    _, chosen = await server.workers.run(collections.originals, key)
-    missing = [
-        schemas.MissingOriginal(name=visible(path), reason=visible(reason)) for path, reason in chosen.missing.items()
-    ]
+    chosen = originals_of(served.album, [served.album.collections[key]])
+    missing = {visible(path): visible(reason) for path, reason in chosen.missing.items()}
     return schemas.OriginalsInfo(photos=len(chosen.files), bytes=zip_size(chosen), missing=missing)
 
 
-@router.get("/{key}/originals.zip", response_class=Response, responses=_file("application/zip", binary=True))
-async def archive(server: Server, collections: Collections, key: CollectionKey, places: bool | None = None) -> Response:
+@router.get("/{key}/originals.zip", response_class=Response, responses=file_of("application/zip"))
+def archive(server: Server, served: KeepingAlbum, key: CollectionKey, places: bool | None = None) -> Response:
     """The original photos as a zip, sent as it is made; if one of them changes meanwhile, the answer breaks off.
 
     A server that was started for this computer alone sends them as they are, or with `places=false` without what they
     say of where they were taken. A server for others always takes that out.
     """
-    places = server.local if places is None else places
-    if places and not server.local:
+    places = server.service.is_local if places is None else places
+    if places and not server.service.is_local:
         raise HTTPException(403, "Places are given away only where the page is served to this computer alone.")
-    name, chosen = await server.workers.run(collections.originals, key)
+    one = served.album.collections[key]
+    chosen = originals_of(served.album, [one])
     if not chosen.files:
         raise ValueError("No original of this collection is there: is its disk mounted?")
-    headers = {**_attached(f"{name}.zip"), "content-length": str(zip_size(chosen))}
+    headers = {**_attached(f"{one.name}.zip"), "content-length": str(zip_size(chosen))}
     return StreamingResponse(_pieces(chosen, places), media_type="application/zip", headers=headers)
 
 

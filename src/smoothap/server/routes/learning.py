@@ -18,37 +18,29 @@ router = APIRouter(prefix="/albums/{album}/learning", tags=["learning"])
 
 
 @router.get("")
-async def learning(server: Server, served: ChosenAlbum) -> schemas.LearningInfo:
+def learning(server: Server, served: ChosenAlbum) -> schemas.LearningInfo:
     """What the album has learnt from its collections, and how far it is if it is learning."""
-    return await server.workers.run(_described, server.learning, served)
+    return _described(server.learning, served)
 
 
 @router.post("")
-async def learn(server: Server, served: ChosenAlbum) -> schemas.LearningInfo:
+def learn(server: Server, served: ChosenAlbum) -> schemas.LearningInfo:
     """Begin to learn from the collections, which takes seconds; one album learns at a time."""
-
-    def begin() -> schemas.LearningInfo:
-        folder = _folder(served)
-        if (collections := collections_enough(served.album)) < FEWEST_COLLECTIONS:
-            raise HTTPException(409, too_few(collections))
-        server.learning.start(folder)
-        return _described(server.learning, served)
-
-    return await server.workers.run(begin)
+    folder = _folder(served)
+    if (collections := collections_enough(served.album)) < FEWEST_COLLECTIONS:
+        raise HTTPException(409, too_few(collections))
+    server.learning.start(folder)
+    return _described(server.learning, served)
 
 
 @router.delete("")
-async def undo(server: Server, served: ChosenAlbum) -> schemas.LearningInfo:
+def undo(server: Server, served: ChosenAlbum) -> schemas.LearningInfo:
     """Search in the model's own vectors again; the collections stay."""
-
-    def forget() -> schemas.LearningInfo:
-        if served.album.learnt is None:
-            raise HTTPException(409, "This album has learnt nothing that could be undone.")
-        served.album.reopened().unlearn()
-        server.learning.forget(_folder(served))
-        return _described(server.learning, served, learnt=False)
-
-    return await server.workers.run(forget)
+    if served.album.learnt is None:
+        raise HTTPException(409, "This album has learnt nothing that could be undone.")
+    served.album.reopened().unlearn()
+    server.learning.forget(_folder(served))
+    return _described(server.learning, served, learnt=False)
 
 
 def _described(job: LearningJob, served: ServedAlbum, learnt: bool | None = None) -> schemas.LearningInfo:

@@ -5,145 +5,264 @@ Whatever changes something is let in by `server/auth.py` only from our own page,
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from itertools import count
+from typing import Annotated
 
+import numpy as np
 from fastapi import APIRouter, Query
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from smoothap.album.people import People
+from smoothap.album.people import Group, People
+from smoothap.album.prepare import plain_jpeg
+from smoothap.data.reading import cut, read_image
+from smoothap.plots.text import visible
 from smoothap.server import schemas
-from smoothap.server.dependencies import Server, ShownPeople
+from smoothap.server.dependencies import Server, ShownPeople, file_of
 from smoothap.server.schemas import FaceId, PhotoId
+from smoothap.server.served_album import ServedAlbum, pixels, shares
 
 router = APIRouter(prefix="/albums/{album}", tags=["people"])
-_JPEG: dict[int | str, dict[str, Any]] = {
-    200: {
-        "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}},
-        "description": "The face",
-    }
-}
+_AROUND = 1.7  # times the longer side of a face: what its picture shows
+_SIDE, _QUALITY = 160, 85  # pixels and JPEG quality of the picture of a face
+_LARGE = 1_600  # pixels of a photo in which a face is drawn
+_PICTURES_KEPT = 2_000  # of faces, in memory: browsers keep none, so that to forget people leaves nothing behind there
+
+
+# ---- groups
 
 
 @router.get("/people")
-async def list_people(
-    server: Server, people: ShownPeople, asked: Annotated[schemas.PeopleRequest, Query()]
-) -> schemas.PeopleList:
-    """Groups of faces, each with a cover, a count and a name if it has one."""
-    return await server.workers.run(people.listed, asked)
+def list_people(served: ShownPeople, asked: Annotated[schemas.PeopleRequest, Query()]) -> schemas.PeopleList:
+    """Groups of faces, each with a cover, a count and a name if it has one: those with names first, then by size."""
+    people, version = served.album.people, _version(served)
+    undo, everybody = people.last_step, people.groups(strangers=True)
+    shown = [group for group in everybody if group.stranger == asked.strangers]
+    listed = [group for group in shown if group.name is not None or len(group.photos) >= asked.min_photos]
+    return schemas.PeopleList(
+        version=version, total=len(listed), rarer=len(shown) - len(listed),
+        strangers=sum(group.stranger for group in everybody), undo=undo,
+        people=[_person(group) for group in listed[asked.offset : asked.offset + asked.limit]],
+    )  # fmt: skip
 
 
 @router.get("/people/questions")
-async def questions(
-    server: Server, people: ShownPeople, limit: Annotated[int, Query(ge=1, le=100)] = 20
-) -> list[schemas.PersonQuestion]:
+def questions(served: ShownPeople, limit: Annotated[int, Query(ge=1, le=100)] = 20) -> list[schemas.PersonQuestion]:
     """Pairs of groups that may be one person, the answer that settles most faces first."""
-    return await server.workers.run(people.questions, limit)
-
-
-@router.post("/people/merge")
-async def merge(server: Server, people: ShownPeople, asked: schemas.ChosenFaces) -> schemas.PeopleChange:
-    """Say that groups are one person; each is named by one of its faces."""
-    return await server.workers.run(
-        people.say, f"{len(asked.faces):,} groups are one person", _about(asked, People.merge)
-    )
-
-
-@router.post("/people/different")
-async def different(server: Server, people: ShownPeople, asked: schemas.ChosenFaces) -> schemas.PeopleChange:
-    """Say that two groups, each named by one of its faces, are two people."""
-    if len(asked.faces) != 2:
-        raise ValueError("Two groups are different from each other: give one face of each.")
-    return await server.workers.run(
-        people.say, "Two different people", _about(asked, lambda stored, faces: stored.different(*faces))
-    )
-
-
-@router.post("/people/split")
-async def split(server: Server, people: ShownPeople, asked: schemas.ChosenFaces) -> schemas.PeopleChange:
-    """Say that faces are another person than the rest of their group, and one person themselves."""
-    return await server.workers.run(people.say, f"{len(asked.faces):,} faces split off", _about(asked, People.split))
-
-
-@router.post("/people/no-face")
-async def no_face(server: Server, people: ShownPeople, asked: schemas.NoFaces) -> schemas.PeopleChange:
-    """Say that these are no faces: a poster, a shadow. They are in no group and are not found any more."""
-
-    def change(stored: People) -> None:
-        groups = [stored.group(face).faces for face in asked.faces] if asked.groups else [asked.faces]
-        stored.no_face([face for group in groups for face in group])
-
-    return await server.workers.run(people.say, "Not a face", change)
-
-
-@router.post("/people/undo")
-async def undo(server: Server, people: ShownPeople) -> schemas.PeopleChange:
-    """Take back what was said last."""
-    return await server.workers.run(people.undo)
+    people = served.album.people
+    return [
+        schemas.PersonQuestion(
+            one=_person(people.group(each.group)), other=_person(people.group(each.other)), score=each.score
+        )
+        for each in people.questions(limit)
+    ]
 
 
 @router.get("/people/{face}")
-async def person(server: Server, people: ShownPeople, face: FaceId) -> schemas.PersonInfo:
+def person(served: ShownPeople, face: FaceId) -> schemas.PersonInfo:
     """The group that a face is in."""
-    return await server.workers.run(people.person, face)
+    return _person(_group(served, face))
 
 
 @router.post("/people/{face}/photos")
-async def person_photos(
-    server: Server, people: ShownPeople, face: FaceId, asked: schemas.PersonPhotosRequest
-) -> schemas.PersonPhotos:
+def person_photos(served: ShownPeople, face: FaceId, asked: schemas.PersonPhotosRequest) -> schemas.PersonPhotos:
     """The photos of a person, the surest first; with `missing` those that may be of them, the most alike first."""
-    return await server.workers.run(people.photos, face, asked)
+    version, group, album = _version(served), _group(served, face), served.album
+    seen = set(asked.seen)
+    found = [one for one in album.people.photos(face, missing=asked.missing) if one.face not in seen]
+    page = found[asked.offset : asked.offset + asked.limit]
+    faces = album.face_space().faces(album)
+    boxes = faces.boxes[faces.rows_of(one.face for one in page)].tolist()
+    hits = served.hits(
+        album.photos.rows_of(one.photo for one in page), count(asked.offset + 1), score=[one.score for one in page],
+        face=[one.face for one in page], box=boxes, said=[one.said for one in page],
+    )  # fmt: skip
+    return schemas.PersonPhotos(version=version, total=len(found), person=_person(group), hits=hits)
+
+
+@router.get("/photos/{photo}/faces")
+def photo_faces(served: ShownPeople, photo: PhotoId) -> schemas.PhotoFaces:
+    """The faces of a photo, the largest first, with boxes and names."""
+    known, version = served.album.photo(photo), _version(served)
+    faces = [
+        schemas.FaceInfo(id=face, box=shares(box, (known.width, known.height)), person=_person(group))
+        for face, box, group in served.album.people.faces_of(photo)
+    ]
+    return schemas.PhotoFaces(version=version, faces=faces)
+
+
+# ---- what is said
+
+
+@router.post("/people/merge")
+def merge(served: ShownPeople, asked: schemas.ChosenFaces) -> schemas.PeopleChange:
+    """Say that groups are one person; each is named by one of its faces."""
+    return _say(served, f"{len(asked.faces):,} groups are one person", _about(asked, People.merge))
+
+
+@router.post("/people/different")
+def different(served: ShownPeople, asked: schemas.ChosenFaces) -> schemas.PeopleChange:
+    """Say that two groups, each named by one of its faces, are two people."""
+    if len(asked.faces) != 2:
+        raise ValueError("Two groups are different from each other: give one face of each.")
+    return _say(served, "Two different people", _about(asked, lambda people, faces: people.different(*faces)))
+
+
+@router.post("/people/split")
+def split(served: ShownPeople, asked: schemas.ChosenFaces) -> schemas.PeopleChange:
+    """Say that faces are another person than the rest of their group, and one person themselves."""
+    return _say(served, f"{len(asked.faces):,} faces split off", _about(asked, People.split))
+
+
+@router.post("/people/no-face")
+def no_face(served: ShownPeople, asked: schemas.NoFaces) -> schemas.PeopleChange:
+    """Say that these are no faces: a poster, a shadow. They are in no group and are not found any more."""
+
+    def change(people: People) -> None:
+        groups = [people.group(face).faces for face in asked.faces] if asked.groups else [asked.faces]
+        people.no_face([face for group in groups for face in group])
+
+    return _say(served, "Not a face", change)
+
+
+@router.post("/people/undo")
+def undo(served: ShownPeople) -> schemas.PeopleChange:
+    """Take back what was said last, if nothing was said elsewhere since."""
+    people = served.album.people
+    try:
+        said = people.undo()
+    except ValueError as error:
+        raise HTTPException(409, str(error)) from error
+    return schemas.PeopleChange(version=_version(served), said=f"Undone: {said}", undo=people.last_step)
 
 
 @router.put("/people/{face}/name")
-async def name(server: Server, people: ShownPeople, face: FaceId, asked: schemas.PersonName) -> schemas.PeopleChange:
+def name(served: ShownPeople, face: FaceId, asked: schemas.Name) -> schemas.PeopleChange:
     """Give a group a name; one that somebody has already makes both one person."""
-    return await server.workers.run(people.name, face, asked.name)
+    photos = len(_group(served, face).photos)
+
+    def change(people: People) -> int:
+        people.name(face, asked.name)
+        return face
+
+    return _say(served, f"{photos:,} photo{'' if photos == 1 else 's'} of {visible(asked.name)}", change)
 
 
 @router.post("/people/{face}/marks")
-async def mark(server: Server, people: ShownPeople, face: FaceId, asked: schemas.PersonMarks) -> schemas.PeopleChange:
+def mark(served: ShownPeople, face: FaceId, asked: schemas.Marks) -> schemas.PeopleChange:
     """Say of faces that they are this person, that they are not, or neither any more."""
     what = ", ".join(
         f"{len(faces):,} {'face' if len(faces) == 1 else 'faces'} {said}"
         for faces, said in ((asked.right, "of them"), (asked.wrong, "not of them"), (asked.neither, "not marked"))
         if faces
     )
-    return await server.workers.run(people.say, what, lambda stored: stored.mark(face, **asked.model_dump()))
+    return _say(served, what, lambda people: people.mark(face, **asked.model_dump()))
 
 
 @router.post("/people/{face}/stranger")
-async def stranger(server: Server, people: ShownPeople, face: FaceId) -> schemas.PeopleChange:
+def stranger(served: ShownPeople, face: FaceId) -> schemas.PeopleChange:
     """Say that a group is a stranger, never mind: it is not listed any more."""
-    return await server.workers.run(people.say, "A stranger", lambda stored: stored.stranger(face))
-
-
-@router.get("/faces/{face}/picture", response_class=Response, responses=_JPEG)
-async def face_picture(server: Server, people: ShownPeople, face: FaceId) -> Response:
-    """A small picture of a face, cut out when it is asked for; browsers do not keep it."""
-    picture = await server.picture_workers.run(people.picture, face)
-    return Response(picture, media_type="image/jpeg", headers={"cache-control": "no-store"})
-
-
-@router.get("/photos/{photo}/faces")
-async def photo_faces(server: Server, people: ShownPeople, photo: PhotoId) -> schemas.PhotoFaces:
-    """The faces of a photo, the largest first, with boxes and names."""
-    return await server.workers.run(people.faces_of, photo)
+    return _say(served, "A stranger", lambda people: people.stranger(face))
 
 
 @router.post("/photos/{photo}/faces")
 async def draw_face(
-    server: Server, people: ShownPeople, photo: PhotoId, asked: schemas.DrawnFace
+    server: Server, served: ShownPeople, photo: PhotoId, asked: schemas.DrawnFace
 ) -> schemas.PeopleChange:
     """Keep a face where none was found, in a box that a user drew, and whose it is."""
-    return await server.photo_workers.run(people.draw, photo, asked)
+
+    def draw() -> schemas.PeopleChange:
+        known = served.album.photo(photo)
+        left, top, width, height = asked.box
+        box = (left * known.width, top * known.height, width * known.width, height * known.height)
+        who = "A face" if asked.name is None else visible(asked.name)
+        picture = served.decoded(photo, side=_LARGE)
+
+        def change(people: People) -> int:
+            face = people.draw(photo, box, picture)
+            if asked.name is not None:
+                people.name(face, asked.name)
+            return face
+
+        return _say(served, f"{who} in {visible(known.path)}", change)
+
+    return await server.photo_workers.run(draw)
+
+
+def _say(served: ServedAlbum, what: str, change: Callable[[People], int | None]) -> schemas.PeopleChange:
+    """Do what a user says, as a step that can be undone; `change` gives a face of the group that it was about."""
+    people = served.album.people
+    with people.step(what):
+        face = change(people)
+    person = None if face is None else _person(_group(served, face))
+    return schemas.PeopleChange(version=_version(served), said=what, undo=what, person=person)
 
 
 def _about(asked: schemas.ChosenFaces, say: Callable[[People, list[int]], None]) -> Callable[[People], int]:
     """Something said of faces, and the first of them, which leads to their group."""
 
-    def change(stored: People) -> int:
-        say(stored, asked.faces)
+    def change(people: People) -> int:
+        say(people, asked.faces)
         return asked.faces[0]
 
     return change
+
+
+# ---- pictures
+
+
+@router.get("/faces/{face}/picture", response_class=Response, responses=file_of("image/jpeg"))
+async def face_picture(server: Server, served: ShownPeople, face: FaceId) -> Response:
+    """A small picture of a face, cut out when it is asked for; browsers do not keep it."""
+    picture = await server.picture_workers.run(_picture, served, face)
+    return Response(picture, media_type="image/jpeg", headers={"cache-control": "no-store"})
+
+
+def _picture(served: ServedAlbum, face: int) -> bytes:
+    album, pictures = served.album, served.face_pictures
+    if face not in pictures:
+        try:
+            faces = album.face_space().faces(album)
+            (row,) = faces.rows_of([face]).tolist()
+        except ValueError as error:
+            raise HTTPException(404, str(error)) from error
+        photo = album.photo(int(faces.photos[row]))
+        box = _around(faces.boxes[row].tolist(), (photo.width, photo.height))
+        try:
+            picture = served.decoded(photo.id, box=box, side=_SIDE)
+        except HTTPException:  # its file is gone: the small picture of the photo has something of it
+            small = read_image(served.thumbnail(photo.id))
+            picture = cut(small, pixels(box, small.size))
+        pictures[face] = plain_jpeg(picture, _QUALITY)
+        while len(pictures) > _PICTURES_KEPT:
+            pictures.popitem(last=False)
+    return pictures[face]
+
+
+def _around(box: list[float], size: tuple[int, int]) -> tuple[float, float, float, float]:
+    """A square around a box in pixels, as far as it is in the photo, as shares of it."""
+    x, y, width, height = box
+    side = _AROUND * max(width, height)
+    low = np.array([x + width / 2 - side / 2, y + height / 2 - side / 2])
+    corner = np.clip(low, 0, size)
+    end = np.clip(low + side, 0, size)
+    return shares([*corner.tolist(), *(end - corner).tolist()], size)
+
+
+def _version(served: ServedAlbum) -> str:
+    """Changes with any face, name or mark, and with the photos that they are seen by."""
+    return f"{served.version}-{served.album.people.version}"
+
+
+def _group(served: ServedAlbum, face: int) -> Group:
+    try:
+        return served.album.people.group(face)
+    except ValueError as error:
+        raise HTTPException(404, str(error)) from error
+
+
+def _person(group: Group) -> schemas.PersonInfo:
+    return schemas.PersonInfo(
+        number=group.number, name=group.name, cover=group.cover, photos=len(group.photos), faces=len(group.faces),
+        stranger=group.stranger,
+    )  # fmt: skip

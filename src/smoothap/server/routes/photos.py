@@ -1,7 +1,10 @@
 """The addresses of photos: lists, facts, pictures, copies, folders; and photos that programs add or take out."""
 
-from pathlib import PurePosixPath
-from typing import Annotated, Any
+import shutil
+import subprocess
+import sys
+from pathlib import Path, PurePosixPath
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query
 from starlette.exceptions import HTTPException
@@ -9,25 +12,17 @@ from starlette.responses import Response
 
 from smoothap.server import schemas, writing
 from smoothap.server.auth import may_write
-from smoothap.server.dependencies import AllAlbums, ChosenAlbum, Server
-from smoothap.server.revealing import reveal
+from smoothap.server.dependencies import AllAlbums, ChosenAlbum, Server, file_of
 from smoothap.server.schemas import PhotoId, PictureKey
 from smoothap.server.served_album import ServedAlbum
 
 router = APIRouter(prefix="/albums/{album}/photos", tags=["photos"])
-_NEAR = 4_096  # pixels a side of the picture that is looked at from near
-_BINARY = {"type": "string", "format": "binary"}
-_JPEG: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"image/jpeg": {"schema": _BINARY}}, "description": "The picture"}
-}
 
 
 @router.get("")
-async def photos(
-    server: Server, served: ChosenAlbum, question: Annotated[schemas.PhotoListRequest, Query()]
-) -> schemas.PhotoPage:
+def photos(served: ChosenAlbum, question: Annotated[schemas.PhotoListRequest, Query()]) -> schemas.PhotoPage:
     """Photos of the album in their order: all or some of them, and copies of one photo as one."""
-    return await server.workers.run(served.listed, question)
+    return served.listed(question)
 
 
 @router.post("", dependencies=[Depends(may_write)])
@@ -46,9 +41,9 @@ async def add_photos(
 
 
 @router.get("/{photo}")
-async def photo(server: Server, albums: AllAlbums, served: ChosenAlbum, photo: PhotoId) -> schemas.Photo:
+def photo(albums: AllAlbums, served: ChosenAlbum, photo: PhotoId) -> schemas.Photo:
     """What is known of a photo: its file, date, camera, size, copies, and its id in every album of the server."""
-    return await server.workers.run(served.facts, photo, albums)
+    return served.facts(photo, albums)
 
 
 @router.delete("/{photo}", dependencies=[Depends(may_write)])
@@ -62,22 +57,22 @@ async def remove_photo(
     return await server.photo_workers.run(lambda: writing.remove_photo(served, photo, delete_file=delete_file))
 
 
-@router.get("/{photo}/thumbnail", response_class=Response, responses=_JPEG)
+@router.get("/{photo}/thumbnail", response_class=Response, responses=file_of("image/jpeg"))
 async def thumbnail(server: Server, served: ChosenAlbum, photo: PhotoId, picture: PictureKey = None) -> Response:
     """A picture of at most 256 pixels a side: pixels, and nothing else that the file held."""
     return _picture(served, photo, picture, await server.picture_workers.run(served.thumbnail, photo))
 
 
-@router.get("/{photo}/image", response_class=Response, responses=_JPEG)
+@router.get("/{photo}/image", response_class=Response, responses=file_of("image/jpeg"))
 async def image(server: Server, served: ChosenAlbum, photo: PhotoId, picture: PictureKey = None) -> Response:
     """A picture of at most 1,024 pixels a side: pixels, and nothing else that the file held."""
-    return _picture(served, photo, picture, await server.workers.run(served.image, photo))
+    return _picture(served, photo, picture, await server.workers.run(served.image, photo, 1_024))
 
 
-@router.get("/{photo}/detail", response_class=Response, responses=_JPEG)
+@router.get("/{photo}/detail", response_class=Response, responses=file_of("image/jpeg"))
 async def detail(server: Server, served: ChosenAlbum, photo: PhotoId, picture: PictureKey = None) -> Response:
     """A picture of at most 4,096 pixels a side, to look at from near: pixels, and nothing else of the file."""
-    return _picture(served, photo, picture, await server.workers.run(served.image, photo, _NEAR))
+    return _picture(served, photo, picture, await server.workers.run(served.image, photo, 4_096))
 
 
 def _picture(served: ServedAlbum, photo: int, picture: str | None, content: bytes) -> Response:
@@ -88,16 +83,34 @@ def _picture(served: ServedAlbum, photo: int, picture: str | None, content: byte
 
 
 @router.post("/{photo}/not-a-copy", status_code=204)
-async def not_a_copy(server: Server, served: ChosenAlbum, photo: PhotoId) -> None:
+def not_a_copy(served: ChosenAlbum, photo: PhotoId) -> None:
     """Remember that a photo is no copy of the others in its stack."""
     if not served.keeps:
         raise HTTPException(409, "This album is in memory only, and remembers nothing.")
-    await server.workers.run(served.stacks.take_out, served.album.photos.row_of(photo))
+    served.stacks.take_out(served.album.photos.row_of(photo))
 
 
 @router.post("/{photo}/reveal", status_code=204)
-async def show_in_folder(server: Server, served: ChosenAlbum, photo: PhotoId) -> None:
+def show_in_folder(server: Server, served: ChosenAlbum, photo: PhotoId) -> None:
     """Show a photo in its folder, on the screen of the computer that serves it; for a page that it alone sees."""
-    if not server.local:
+    if not server.service.is_local:
         raise HTTPException(403, "Folders are shown only where the page is served to this computer alone.")
-    await server.workers.run(reveal, served.album.photo_path(photo))
+    reveal(served.album.photo_path(photo))
+
+
+def reveal(photo: Path) -> None:
+    """Open the folder that a photo is in, with the photo chosen where the system can do that."""
+    place = photo.absolute()
+    if not place.is_file():
+        raise ValueError(f"{place.name} is not in its folder any more.")
+    if sys.platform == "darwin":
+        command = ["open", "-R", str(place)]
+    elif sys.platform == "win32":
+        command = ["explorer", f"/select,{place}"]
+    else:
+        command = ["xdg-open", str(place.parent)]
+    if shutil.which(command[0]) is None:
+        raise ValueError(f"This computer has no program to show folders with ({command[0]}): look in {place.parent}.")
+    subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )

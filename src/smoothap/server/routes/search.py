@@ -1,22 +1,18 @@
 """The addresses of searches: with photos of the album, with a vector, and with a photo from elsewhere."""
 
 import base64
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 from fastapi import APIRouter, Form
 from starlette.responses import Response, StreamingResponse
 
 from smoothap.server import schemas
-from smoothap.server.dependencies import ChosenAlbum, Parts, Server
-from smoothap.server.face_searching import all_found, asked_face, face_answer, face_in
+from smoothap.server.dependencies import ChosenAlbum, Parts, Server, file_of
 from smoothap.server.limits import Workers
-from smoothap.server.region_searching import all_parts, answer_parts, asked_parts, parts_in
-from smoothap.server.searching import Asked, answer, as_csv, asked
+from smoothap.server.searching import answer, as_csv, asked, asked_by_image, everything
 
 router = APIRouter(prefix="/albums/{album}", tags=["search"])
-_CSV: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "The list"}
-}
 
 
 def _workers(server: Parts, question: schemas.SearchRequest) -> Workers:
@@ -29,10 +25,6 @@ async def search(server: Server, served: ChosenAlbum, question: schemas.SearchRe
     """The album's photos by how much they look like the query, best first."""
 
     def found() -> str:
-        if question.space == "region":
-            return answer_parts(served, question, asked_parts(served, question)).model_dump_json()
-        if question.space == "face":
-            return face_answer(served, question, asked_face(served, question)).model_dump_json()
         return answer(served, question, asked(served, question)).model_dump_json()
 
     # Checked and spelled out on its thread: the description says its shape, and nobody has to check it again.
@@ -49,16 +41,10 @@ async def search_photo(
 
     Ask for the next page, with other filters or with marks by the `query` of the answer.
     """
-    image, part = await form.image.read(), form.part
+    image = await form.image.read()
 
     def found() -> str:
-        if form.space == "face":
-            result = face_answer(served, form, face_in(served, image, part))
-        elif form.space == "region":
-            result = answer_parts(served, form, parts_in(served, image, part))
-        else:
-            vector, bounded = served.query(image, part)
-            result = answer(served, form, Asked(vector, (), bounded))
+        result = answer(served, form, asked_by_image(served, form, image))
         if form.preview:
             result.preview = base64.b64encode(served.preview(image)).decode()
         return result.model_dump_json()
@@ -66,10 +52,13 @@ async def search_photo(
     return Response(await server.photo_workers.run(found), media_type="application/json")
 
 
-@router.post("/search.csv", response_class=Response, responses=_CSV)
+@router.post("/search.csv", response_class=Response, responses=file_of("text/csv"))
 async def search_list(server: Server, served: ChosenAlbum, question: schemas.SearchRequest) -> Response:
     """Everything that a search finds as a list to download, whatever its offset and limit."""
-    found = all_parts if question.space == "region" else all_found
-    rows, scores = await _workers(server, question).run(found, served, question)
+
+    def lines() -> Iterator[str]:
+        return as_csv(served, *everything(served, question))
+
     headers = {"content-disposition": 'attachment; filename="photos.csv"', "cache-control": "no-store"}
-    return StreamingResponse(as_csv(served, rows, scores), media_type="text/csv", headers=headers)
+    listed = await _workers(server, question).run(lines)
+    return StreamingResponse(listed, media_type="text/csv", headers=headers)

@@ -1,12 +1,13 @@
 // What the page shows, as its address has it: Back, a reload and a bookmark lead to the same photos.
 //
 // A view is {ids, part, space, members, next, people, person, missing, chosen, filters, stacked}: the photo that is searched
-// with, by its id in each album, a part of it, and whether for the person in it ("face"); or the collection that is shown, or
-// that more is looked for, by its key; or all people; or one of them by a face, and what may be missing of them; the
+// with, by its id in each album, a part of it, and whether for the person in it ("face") or for things inside photos
+// ("region"); or the collection that is shown, or that more is looked for, by its key; or all people; or one of them by a face, and what may be missing of them; the
 // collection that marks go into; and which photos are looked at. How far one has scrolled is kept beside the address, as
 // {place}.
 
 const FILTERS = ["folder", "since", "until", "camera", "collection"];
+const SPACES = ["face", "region"]; // what is compared, where it is not whole photos
 
 export function readView() {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -14,7 +15,7 @@ export function readView() {
   const [ids, part] = [numbers("photo"), numbers("part")];
   return {
     ids: ids.length ? ids : null, part: part.length === 4 ? part : null,
-    space: given.get("space") === "face" ? "face" : null,
+    space: SPACES.includes(given.get("space")) ? given.get("space") : null,
     people: given.has("people"), person: numbers("person")[0] ?? null, missing: given.has("missing"),
     members: numbers("members")[0] ?? null, next: numbers("next")[0] ?? null, chosen: numbers("in")[0] ?? null,
     filters: Object.fromEntries(FILTERS.filter((name) => given.has(name)).map((name) => [name, given.get(name)])),

@@ -102,8 +102,9 @@ export class CollectionCard {
       const { photos, bytes, missing } = await askJson(this.collections.address("originals"));
       $("collection-zip").disabled = photos === 0;
       $("collection-zip").textContent = `Photos as a zip, ${spokenSize(bytes)}`;
-      $("collection-size").textContent = missing.length
-        ? `${count(missing.length, "original")} cannot be had, such as ${missing[0].name}: ${missing[0].reason}.`
+      const [first, ...others] = Object.entries(missing);
+      $("collection-size").textContent = first
+        ? `${count(1 + others.length, "original")} cannot be had, such as ${first[0]}: ${first[1]}.`
         : "";
     } catch (error) {
       this.page.failed(error);

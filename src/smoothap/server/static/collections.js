@@ -45,12 +45,13 @@ export class Collections {
     this.changed();
   }
 
-  async look() {
-    if (this.waiting) return;
+  // Ask for what is new, where the server has told of a version that is.
+  async look(version) {
+    const stale = this.chosen !== null && this.marksOf !== version; // such as what could not be read before
+    if (this.waiting || (version === this.version && !stale)) return;
     try {
       const answer = await askJson(this.base);
-      const stale = this.chosen !== null && this.marksOf !== answer.version; // such as what could not be read before
-      if ((answer.version !== this.version || stale) && !this.waiting) await this.take(answer);
+      if (!this.waiting) await this.take(answer);
     } catch (error) {
       this.failed(error);
     }

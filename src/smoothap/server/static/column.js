@@ -326,10 +326,14 @@ export class Column {
 function frame({ naturalWidth, naturalHeight }, [x, y, width, height]) {
   const longer = Math.max(naturalWidth, naturalHeight);
   const [across, down] = [naturalWidth / longer, naturalHeight / longer];
-  const places = { left: (1 - across) / 2 + x * across, top: (1 - down) / 2 + y * down, width: width * across, height: height * down };
   const element = make("span", { className: "frame", "aria-hidden": "true" });
-  for (const [name, share] of Object.entries(places)) element.style[name] = `${100 * share}%`;
+  place(element, [(1 - across) / 2 + x * across, (1 - down) / 2 + y * down, width * across, height * down]);
   return element;
+}
+
+// Put an element where a box is: left, top, width, height as shares of what it is in.
+export function place(element, box) {
+  ["left", "top", "width", "height"].forEach((name, side) => { element.style[name] = `${100 * box[side]}%`; });
 }
 
 // The question for the next page and for all else: with the vector of a photo, or of a part of one, that was sent.

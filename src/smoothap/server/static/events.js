@@ -7,7 +7,7 @@ const AGAIN = 3000; // milliseconds after which a stream that was refused is ask
 // told(albums) is called with [{name, version, collections, learning}], at first and whenever that changes.
 export function follow(told) {
   const source = new EventSource("api/v1/events");
-  source.addEventListener("message", (event) => told(JSON.parse(event.data).albums));
+  source.addEventListener("message", (event) => told(JSON.parse(event.data)));
   source.addEventListener("error", () => {
     askJson("api/v1/albums").catch(() => {}); // which tells in the banner where the server is away
     if (source.readyState === EventSource.CLOSED) setTimeout(() => follow(told), AGAIN); // else the browser asks itself

@@ -1,7 +1,7 @@
 // The faces of the photo that is looked at large: boxes with names, who they are, and a box where none was found.
 
 import { askJson, post } from "./ask.js";
-import { make, visible } from "./column.js";
+import { make, place, visible } from "./column.js";
 import { nameOf } from "./people.js";
 
 const $ = (id) => document.getElementById(id);
@@ -41,19 +41,12 @@ export class PhotoFaces {
     $("viewer-nobody").hidden = faces.length > 0;
   }
 
-  // The layer over the photo, as large as it and moved with it.
-  fit(image) {
-    const { offsetLeft, offsetTop, clientWidth, clientHeight, style } = image;
-    const layer = $("viewer-faces").style;
-    Object.assign(layer, { left: `${offsetLeft}px`, top: `${offsetTop}px`, width: `${clientWidth}px`, height: `${clientHeight}px`, transform: style.transform });
-  }
-
-  frame({ box: [left, top, width, height], person }) {
+  frame({ box, person }) {
     const name = person.name === null ? "" : visible(person.name);
     const button = make("button", { type: "button", className: "face" }, make("bdi", { textContent: name }));
     button.setAttribute("aria-label", `All photos of ${name || "this person"}`);
     button.title = `All photos of ${name || "this person"}`;
-    Object.assign(button.style, { left: `${100 * left}%`, top: `${100 * top}%`, width: `${100 * width}%`, height: `${100 * height}%` });
+    place(button, box);
     button.addEventListener("pointerdown", (event) => event.stopPropagation()); // the photo is not moved by it
     button.addEventListener("click", () => this.open(person));
     return button;

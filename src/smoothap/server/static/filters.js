@@ -22,11 +22,11 @@ export class Filters {
     try {
       const { folders, cameras, first, last, undated } = await askJson(`${this.base}/choices`);
       this.fill("filter-folder", "all folders", folders.map((folder) => [folder, visible(folder)]));
-      this.fill("filter-camera", "all cameras", cameras.map(({ name, photos }) => [name, `${visible(name)} (${photos.toLocaleString("en")})`]));
+      this.fill("filter-camera", "all cameras", Object.entries(cameras).map(([name, photos]) => [name, `${visible(name)} (${photos.toLocaleString("en")})`]));
       for (const id of ["filter-since", "filter-until"]) Object.assign($(id), { min: first ?? "", max: last ?? "", disabled: first === null });
       $("filter-undated").textContent = first !== null && undated ? `${undated.toLocaleString("en")} photos have no date and are in no range.` : "";
       $("filter-dates").hidden = first === null;
-      $("filter-camera-row").hidden = cameras.length === 0;
+      $("filter-camera-row").hidden = Object.keys(cameras).length === 0;
       $("filter-folder-row").hidden = folders.length === 0;
     } catch (error) {
       this.page.failed(error);

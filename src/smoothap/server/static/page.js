@@ -43,8 +43,8 @@ const box = new ShareBox($("stage"), $("query-image"), $("box"), () => {
 // ---- the query
 
 // Search with a photo of the album. A search that is begun from the photos of a collection, or from a search of it, belongs
-// to that collection; one that is begun from all photos belongs to none yet.
-async function pick(column, id, part = null, space = null) {
+// to that collection; one that is begun from all photos belongs to none yet. Who looks for things goes on looking for them.
+async function pick(column, id, part = null, space = spaceOf() === "region" ? "region" : null) {
   try {
     const photo = named(await askJson(`${column.base}/photos/${id}`));
     const missing = columns.find((column) => photo.twins[column.number] === null);
@@ -61,7 +61,7 @@ function view() {
   const question = columns[0]?.question;
   const isList = question?.members !== undefined || question?.next !== undefined || question?.person !== undefined || (people?.isShown ?? false);
   return {
-    ids: isList ? null : query?.ids ?? null, part: query?.ids && !isList ? box.value : null, space: query?.ids && !isList ? spaceOf() : null,
+    ids: isList ? null : query?.ids ?? null, part: query?.ids && !isList ? box.value : null, space: query && !isList ? spaceOf() : null,
     members: question?.members ?? null, next: question?.next ?? null, people: people?.isShown ?? false,
     person: people?.isShown ? null : question?.person ?? null, missing: question?.missing ?? false, chosen: keeping?.collections.chosen ?? null, ...(filters?.values ?? {}),
   };
@@ -85,14 +85,15 @@ async function show(next, { place = 0, upload } = {}) {
       await people.displayPerson(next.person, next.missing ?? false, place);
     } else if (next.ids?.length >= columns.length) {
       const ids = next.ids.slice(0, columns.length);
+      chooseSpace(next.space);
       if (query?.ids?.join() !== ids.join()) {
         const photo = named(await askJson(`${columns[0].base}/photos/${ids[0]}`));
         setQuery({ ids, name: photo.name, label: photo.label }, columns[0].address(photo, "image"));
       }
       box.set(next.part ?? null);
-      $("space-face").checked = next.space === "face";
       await search(place);
     } else if (uploads[upload]) {
+      chooseSpace(next.space);
       if (query !== uploads[upload]) setQuery(uploads[upload], URL.createObjectURL(uploads[upload].file));
       await search(place);
     } else if (keeping && (next.members ?? next.next) !== null) {
@@ -137,9 +138,9 @@ async function take(file) {
   setQuery({ file, isStrange, name: file.name || "a pasted photo", label: null }, URL.createObjectURL(file));
   uploads.push(query);
   await keeping?.collections.choose(null); // a new search, of no collection yet
-  $("space-face").checked ||= people !== null && document.body.classList.contains("with-people"); // whoever looks at people means one
+  if (people && document.body.classList.contains("with-people")) chooseSpace("face"); // whoever looks at people means one
   showTab(false, false);
-  pushView({ ...view(), ...NOTHING }, { upload: uploads.length - 1 });
+  pushView({ ...view(), ...NOTHING, space: spaceOf() }, { upload: uploads.length - 1 });
   await search();
 }
 
@@ -171,8 +172,25 @@ $("query-image").addEventListener("error", () => {
 // Which part of the query is asked with, "" for all of it.
 const partOf = () => (box.value ? box.value.map((share) => share.toFixed(5)).join(",") : "");
 
-// Whether all photos of the person in the query are looked for: "face", and null for those that look like it.
-const spaceOf = () => (people && $("space-face").checked ? "face" : null);
+// Whether all photos of the person in the query are looked for ("face"), or those with such a thing in them ("region");
+// null for those that look like it.
+const spaceOf = () => ["face", "region"].find((space) => $(`space-${space}`).checked) ?? null;
+
+// What the album does not have is not chosen: whole photos are, then.
+function chooseSpace(space) {
+  const wanted = $(`space-${space ?? "photo"}`);
+  const choice = wanted.parentElement.hidden ? $("space-photo") : wanted;
+  if (choice.checked) return;
+  choice.checked = true;
+  beginScores();
+}
+
+// Scores and what they promise are other ones in another space.
+function beginScores() {
+  showCalibration();
+  slider.reset();
+}
+
 const vectorOf = (column, part, space) => `${column.number} ${part} ${space}`;
 
 // A photo is sent once for each part of it and each album: pages, filters and marks ask with the vector that came back.
@@ -182,7 +200,7 @@ function question(column) {
   else if (refined) Object.assign(request, { right: column.marked("right"), wrong: column.marked("wrong") });
   if (query.ids) request.id = query.ids[columns.indexOf(column)];
   const space = spaceOf();
-  if (space) request.space = space;
+  if (space) Object.assign(request, { space, stacked: undefined }); // copies are shown as they are found
   const known = query.vectors.get(vectorOf(column, partOf(), space));
   if (known) Object.assign(request, known);
   else if (query.file) request.upload = { image: query.file, box: partOf() || null, preview: query.isStrange || null };
@@ -200,7 +218,7 @@ async function search(place = 0) {
     well();
     if (query.file || part) columns.forEach((column, place) => query.vectors.set(vectorOf(column, part, space), answers[place].query));
     if (answers[0].preview) showPreview(answers[0].preview);
-    showQuality(columns, answers, { isLabelled: server.albums.every((album) => album.labelled), isForeign: Boolean(query.file) });
+    showQuality(columns, answers, { isLabelled: !space && server.albums.every((album) => album.labelled), isForeign: Boolean(query.file) });
     slider.range(answers);
     showMarks();
     query.answered = true;
@@ -208,7 +226,7 @@ async function search(place = 0) {
   } catch (error) {
     if (asked !== query) return; // of a photo that is not the query any more
     failed(error);
-    if (query.file && !query.answered && !space && !(error instanceof Lost)) forget(); // a box around a face may help
+    if (query.file && !query.answered && space !== "face" && !(error instanceof Lost)) forget(); // a box around a face may help
   }
 }
 
@@ -333,9 +351,9 @@ $("leave").addEventListener("click", () => {
   $("draw").focus(); // the button is gone
 });
 $("again").addEventListener("click", searchAgain);
-$("space-face").addEventListener("change", () => {
-  if (query?.ids) replaceView(view());
-  slider.reset();
+$("spaces").addEventListener("change", () => {
+  if (query) replaceView(view());
+  beginScores();
   search();
 });
 $("tab-photos").addEventListener("click", leave);
@@ -379,7 +397,7 @@ function welcome() {
 // ---- the beginning
 
 function showCalibration() {
-  $("slider-kind").hidden = !server.albums.every((album) => album.calibrated);
+  $("slider-kind").hidden = spaceOf() !== null || !server.albums.every((album) => album.calibrated); // of whole photos
   if ($("slider-kind").hidden) document.querySelector('input[name="kind"][value="score"]').checked = true;
 }
 
@@ -418,7 +436,10 @@ async function begin() {
   const elsewhere = (next) => go({ ...view(), ...NOTHING, ...next });
   people = two || !album.people ? null : new People(columns[0], { say, failed: notKept, go: elsewhere, changed: () => replaceView(view()) });
   viewer.faces = people && new PhotoFaces(people, { failed: notKept, go: elsewhere, close: () => $("viewer").close() });
-  $("tabs").hidden = $("space-row").hidden = people === null;
+  $("tabs").hidden = people === null;
+  const spaces = { face: people !== null, region: !two && album.regions };
+  for (const [space, is] of Object.entries(spaces)) $(`space-${space}`).parentElement.hidden = !is;
+  $("spaces").hidden = !Object.values(spaces).includes(true);
   keeping = two || !album.keeps ? null : new Keeping(columns[0], {
     say, failed: notKept, marksForNow, markForNow: (hits, kind) => markForNow(columns[0], hits, kind),
     search: () => (query.ids ? go({ ...view(), ...NOTHING, ids: query.ids }) : history.back()),
@@ -474,7 +495,7 @@ function told(albums) {
   versions = version;
   learning?.follow(albums[0].learning);
   people?.follow(albums[0].people);
-  keeping?.collections.look();
+  keeping?.collections.look(albums[0].collections);
   if (!isOther) return;
   filters?.begin(keeping?.collections.list ?? null);
   if (scrollY < innerHeight / 4 && !document.querySelector("dialog[open]")) show(view(), keptState());
@@ -497,8 +518,7 @@ async function relearnt() {
   } catch (error) {
     failed(error);
   }
-  showCalibration();
-  slider.reset();
+  beginScores();
   await (query === null ? browse() : search());
 }
 

@@ -2,26 +2,27 @@
 
 import { askJson, post } from "./ask.js";
 import { ShareBox } from "./box.js";
-import { make, named, visible } from "./column.js";
+import { make, named, place, visible } from "./column.js";
 import { isTyping } from "./people.js";
 
 const $ = (id) => document.getElementById(id);
 const NEAREST = 8; // times as large as it fits
 const ENLARGED = 3; // times: a small photo is shown no larger than this
+const WHOLE = 0.98; // of a photo: a part that is larger is all of it
 const REST = 250; // milliseconds after which a photo that is looked at is fetched with all its pixels
 
 export class Viewer {
   // page: {search(column, id), part(column, id, box), mark(column, hit, kind), markOf(column, hit), marks(hit), say, failed}
   // faces: those of the photo, where people are shown.
   constructor(page, { local }) {
-    Object.assign(this, { page, faces: null, isDrawing: false, column: null, place: 0, zoom: 1, shift: [0, 0], size: null, fingers: new Map() });
+    Object.assign(this, { page, faces: null, match: null, isDrawing: false, column: null, place: 0, zoom: 1, shift: [0, 0], size: null, fingers: new Map() });
     this.dialog = $("viewer");
     $("viewer-reveal").hidden = !local;
     this.box = new ShareBox($("viewer-stage"), $("viewer-image"), $("viewer-box"), (part) => part === null && this.choosePart(false), () => (this.isDrawing ? this.draw() : this.part()));
     this.box.enabled = false;
     const actions = {
       "viewer-close": () => this.dialog.close(), "viewer-before": () => this.go(-1), "viewer-after": () => this.go(1),
-      "viewer-search": () => this.search(), "viewer-part": () => this.part(), "viewer-draw": () => this.draw(), "viewer-reveal": () => this.reveal(),
+      "viewer-search": () => this.search(), "viewer-part": () => this.part(), "viewer-draw": () => this.draw(), "viewer-reveal": () => this.reveal(), "viewer-near": () => this.showMatch(),
       "viewer-nearer": () => this.scale(1.5), "viewer-further": () => this.scale(1 / 1.5),
       "viewer-yes": () => this.mark("right"), "viewer-no": () => this.mark("wrong"),
     };
@@ -77,6 +78,7 @@ export class Viewer {
       $("viewer-before").disabled = place === 0;
       $("viewer-after").disabled = place === column.total - 1;
       this.showMark();
+      this.frame(hit);
       this.faces?.show(hit);
       const through = hit.through ?? null;
       const [facts, led] = await Promise.all([hit.id, through].map((id) => (id === null ? null : askJson(`${column.base}/photos/${id}`))));
@@ -105,6 +107,27 @@ export class Viewer {
     ));
   }
 
+  // A frame around the part of the photo that was found, if that is not all of it; faces have frames of their own.
+  frame({ box, face }) {
+    const isPart = box && (face ?? null) === null && box[2] * box[3] < WHOLE;
+    this.match = isPart ? box : null;
+    $("viewer-match").hidden = $("viewer-near").hidden = this.match === null;
+    if (this.match) place($("viewer-match"), this.match);
+  }
+
+  // That part as large as it fits, and the whole photo again.
+  showMatch() {
+    if (!this.match || this.box.enabled) return;
+    const [stage, image] = [$("viewer-stage"), $("viewer-image")];
+    const [x, y, width, height] = this.match;
+    const isNear = $("viewer-near").getAttribute("aria-pressed") === "true";
+    const room = Math.min(stage.clientWidth / (width * image.clientWidth), stage.clientHeight / (height * image.clientHeight));
+    const zoom = isNear ? 1 : Math.min(Math.max(0.9 * room, 1), NEAREST);
+    this.shift = [(0.5 - x - width / 2) * image.clientWidth * zoom, (0.5 - y - height / 2) * image.clientHeight * zoom];
+    this.setZoom(zoom);
+    $("viewer-near").setAttribute("aria-pressed", !isNear);
+  }
+
   // The picture is there: as large as there is room for it, and a small one no larger than it bears.
   arrived() {
     const { naturalWidth, naturalHeight } = $("viewer-image");
@@ -118,8 +141,16 @@ export class Viewer {
     const [width, height] = this.size;
     const scale = Math.min(stage.clientWidth / width, stage.clientHeight / height, ENLARGED);
     Object.assign($("viewer-image").style, { width: `${width * scale}px`, height: `${height * scale}px` });
-    this.faces?.fit($("viewer-image"));
+    this.cover();
     this.sharpen();
+  }
+
+  // The layer with frames over the photo is as large as it and moved with it.
+  cover() {
+    const { offsetLeft, offsetTop, clientWidth, clientHeight, style } = $("viewer-image");
+    const layer = $("viewer-layer").style;
+    Object.assign(layer, { left: `${offsetLeft}px`, top: `${offsetTop}px`, width: `${clientWidth}px`, height: `${clientHeight}px`, transform: style.transform });
+    layer.setProperty("--thin", `${2 / this.zoom}px`);
   }
 
   // Fetch a picture with more pixels, if the photo has more than the one that is shown and the screen has room for them.
@@ -187,7 +218,7 @@ export class Viewer {
   choosePart(on, isDrawing = false) {
     this.isDrawing = on && isDrawing;
     this.box.enabled = on;
-    this.box.set(on ? (isDrawing ? [0.4, 0.35, 0.2, 0.3] : [0.25, 0.25, 0.5, 0.5]) : null);
+    this.box.set(on ? (isDrawing ? [0.4, 0.35, 0.2, 0.3] : this.match ?? [0.25, 0.25, 0.5, 0.5]) : null);
     this.dialog.classList.toggle("choosing", on);
     $("viewer-part").hidden = this.isDrawing;
     $("viewer-part").textContent = on ? "Search with this part" : "Search with a part";
@@ -233,7 +264,8 @@ export class Viewer {
     $("viewer-scale").textContent = this.zoom === 1 ? "Fit" : `${Math.round(100 * this.zoom)}%`;
     this.sharpen();
     image.style.transform = this.zoom === 1 ? "" : `translate(${this.shift[0]}px, ${this.shift[1]}px) scale(${this.zoom})`;
-    this.faces?.fit(image);
+    this.cover();
+    $("viewer-near").setAttribute("aria-pressed", "false");
     $("viewer-further").disabled = this.zoom === 1;
     $("viewer-nearer").disabled = this.zoom === NEAREST;
   }
@@ -274,7 +306,7 @@ export class Viewer {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || isTyping(event)) return;
     const action = {
       ArrowLeft: () => this.go(-1), ArrowRight: () => this.go(1), "+": () => this.scale(1.5), "=": () => this.scale(1.5), "-": () => this.scale(1 / 1.5),
-      0: () => this.setZoom(1), f: () => this.search(), p: () => this.part(), r: () => this.mark("right"), w: () => this.mark("wrong"),
+      0: () => this.setZoom(1), f: () => this.search(), p: () => this.part(), t: () => this.showMatch(), r: () => this.mark("right"), w: () => this.mark("wrong"),
     }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!action) return;
     event.preventDefault();
