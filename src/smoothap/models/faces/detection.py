@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from PIL import Image
+from torch.nn.functional import interpolate
 
 from smoothap.models.faces.files import YUNET, any_size, opened, read_weights, session
 
@@ -51,15 +53,10 @@ class FaceDetector:
 
     def find(self, picture: Image.Image, *, side: int = SIDE, min_score: float = MIN_SCORE) -> list[Face]:
         """The faces of an upright RGB picture, the most certain first, at most 500 of them."""
-        scale = min(1.0, side / max(picture.size))
-        if scale < 1:
-            size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
-            small = picture.resize(size, Image.Resampling.BILINEAR, reducing_gap=2)  # BOX is faster, and loses faces
-        else:
-            small = picture
+        small = _at_most(picture, side)
         boxes, scores, points = self._decoded(small, min_score)
         best = _apart(boxes, scores)[:MOST]
-        across, down = picture.width / small.width, picture.height / small.height
+        across, down = picture.width / small.shape[2], picture.height / small.shape[1]
         faces = [
             Face(
                 tuple((boxes[row] * [across, down, across, down]).tolist()), points[row] * [across, down],
@@ -85,19 +82,18 @@ class FaceDetector:
             start = middle - back @ [_CLOSE / 2, _CLOSE / 2]
             numbers = (cosine, -sine, float(start[0]), sine, cosine, float(start[1]))
             part = picture.transform((_CLOSE, _CLOSE), Image.Transform.AFFINE, numbers, Image.Resampling.BILINEAR)
-            boxes, scores, points = self._decoded(part, best.score + _CLEARLY)
+            boxes, scores, points = self._decoded(_channels(part), best.score + _CLEARLY)
             inside = np.abs(boxes[:, :2] + boxes[:, 2:] / 2 - _CLOSE / 2).max(axis=1, initial=0) < _CLOSE / 8
             if inside.any():
                 row = int(np.where(inside, scores, 0).argmax())
                 best = face._replace(points=points[row] @ back.T + start, score=float(scores[row]))
         return best
 
-    def _decoded(self, picture: Image.Image, min_score: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Boxes (n, 4), scores (n,) and points (n, 5, 2) of all that may be a face, many times each."""
-        height, width = -(-picture.height // 32) * 32, -(-picture.width // 32) * 32
+    def _decoded(self, picture: np.ndarray, min_score: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Boxes (n, 4), scores (n,) and points (n, 5, 2) of all that may be a face in RGB, many times each."""
+        height, width = (-(-side // 32) * 32 for side in picture.shape[1:])
         pixels = np.zeros((1, 3, height, width), np.float32)
-        for channel, band in zip((2, 1, 0), picture.split(), strict=True):  # BGR
-            pixels[0, channel, : picture.height, : picture.width] = np.asarray(band)
+        pixels[0, :, : picture.shape[1], : picture.shape[2]] = picture[::-1]  # BGR
         given = dict(zip(self._names, self._session.run(None, {"input": pixels}), strict=True))
         parts = [(np.empty((0, 4)), np.empty(0), np.empty((0, 5, 2)))]
         for stride in _STRIDES:
@@ -113,6 +109,23 @@ class FaceDetector:
             parts.append((np.concatenate([middle - sizes / 2, sizes], axis=1), score[cells], places))
         boxes, scores, points = (np.concatenate(part).astype(np.float64) for part in zip(*parts, strict=True))
         return boxes, scores, points
+
+
+def _channels(picture: Image.Image) -> np.ndarray:
+    """The pixels of an RGB picture, (3, height, width) uint8."""
+    return np.array(picture).transpose(2, 0, 1)
+
+
+def _at_most(picture: Image.Image, side: int) -> np.ndarray:
+    """The pixels of a picture, made smaller where its longer side is longer than that, as Pillow does it.
+
+    Averages over boxes are faster, and lose faces.
+    """
+    pixels, scale = _channels(picture), side / max(picture.size)
+    if scale >= 1:
+        return pixels
+    size = (max(1, round(picture.height * scale)), max(1, round(picture.width * scale)))
+    return interpolate(torch.from_numpy(pixels)[None], size, mode="bilinear", antialias=True)[0].numpy()
 
 
 def overlap(box: np.ndarray, others: np.ndarray) -> np.ndarray:
