@@ -130,12 +130,14 @@ def print_cost(model: Embedder, size: int) -> None:
     """The network's time for a photo, with and without its parts."""
     image = Image.new("RGB", (640, 480))
     whole, view = torch.stack([model.transform.test(image)] * 64), region_view(image, size)
-    seconds = []
-    for work in (lambda: list(model.embed_batches([(whole, None)])), lambda: region_vectors(model, [view] * 64)):
-        work()
-        began = time.perf_counter()
-        work()
-        seconds.append((time.perf_counter() - began) / 64)
+    works = (lambda: list(model.embed_batches([(whole, None)])), lambda: region_vectors(model, [view] * 64))
+    taken: tuple[list[float], list[float]] = [], []
+    for _ in range(6):  # by turns; the first time sets things up
+        for work, seconds_of in zip(works, taken, strict=True):
+            began = time.perf_counter()
+            work()
+            seconds_of.append((time.perf_counter() - began) / 64)
+    seconds = [float(np.median(one[1:])) for one in taken]
     times = (seconds[0] + seconds[1]) / seconds[0]
     print(
         f"\nNetwork: {1000 * seconds[0]:.1f} ms a photo, and {1000 * seconds[1]:.1f} ms more for its {PARTS} parts at "
