@@ -154,7 +154,7 @@ def test_a_saved_model_comes_back_bit_for_bit(tmp_path):
     assert torch.equal(model(images), again(images))
     assert (again.architecture, again.dimension, again.transform) == ("test_resnet", 16, model.transform)
     assert not again.training
-    assert sorted(file.name for file in folder.iterdir()) == ["model.json", "model.safetensors"]
+    assert sorted(file.name for file in folder.iterdir()) == ["README.md", "model.json", "model.safetensors"]
     described = json.loads((folder / "model.json").read_text())
     assert (described["data_set"], described["metrics"]) == ("emoji", {"mAP": 0.5})
     assert described["smoothap"]

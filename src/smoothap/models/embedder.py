@@ -20,6 +20,7 @@ from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import as_rgb, read_image
 from smoothap.data.transforms import Transform
 from smoothap.models import cpu, efficientnet_lite
+from smoothap.models.card import write_card
 from smoothap.models.folder import hub_folder, read_model, write_model
 from smoothap.models.weights import build_backbone, load_state, published_settings
 
@@ -209,7 +210,7 @@ class Embedder(nn.Module):
         return self
 
     def save(self, folder: Path | str, *, data_set: str = "", metrics: dict[str, Any] | None = None) -> Path:
-        """Write the model as one folder: `model.safetensors` and `model.json`, which says how to use it."""
+        """Write the model as one folder: `model.safetensors`, `model.json`, which says how to use it, and a card."""
         description = {
             "architecture": self.architecture,
             "dimension": None if self.embedding is None else self.dimension,
@@ -219,7 +220,9 @@ class Embedder(nn.Module):
             "data_set": data_set,
             "metrics": metrics or {},
         }
-        return write_model(folder, {**self.backbone_elsewhere, **self.state_dict()}, description)
+        written = write_model(folder, {**self.backbone_elsewhere, **self.state_dict()}, description)
+        write_card(written, description)
+        return written
 
     @classmethod
     def load(cls, folder: Path | str) -> "Embedder":
