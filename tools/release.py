@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-ASSETS = {"smoothap/py.typed", "smoothap/report/page.css", "smoothap/web/page.html"}
+SOURCE = ROOT / "src"
 LOSS = """
 import torch
 from smoothap import SmoothAP, evaluate
@@ -41,6 +41,29 @@ def pages_beside(wheel: zipfile.ZipFile) -> list[str]:
     return re.findall(r"\]\((?!https?:)([^)]+)\)", readme)
 
 
+def install_as_a_tool(tool: str, wheel: Path, place: Path, environment: dict[str, str]) -> None:
+    """Install the wheel with the extras of `smoothap photos` by pipx or uv, as the guide says, and index a photo."""
+    home = place / tool
+    run(sys.executable, "-m", "venv", home)
+    run(home / "bin" / "python", "-m", "pip", "install", "--quiet", tool, env={**environment, "PIP_CONSTRAINT": ""})
+    settings = run(sys.executable, "-m", "pip", "config", "list", env=environment)  # which uv does not read
+    named = {"UV_FIND_LINKS": "find-links", "UV_EXTRA_INDEX_URL": "extra-index-url", "SSL_CERT_FILE": "cert"}
+    found = {variable: re.search(rf"{name}='([^']+)'", settings) for variable, name in named.items()}
+    own = {
+        "PIPX_HOME": str(home / "home"), "PIPX_BIN_DIR": str(home / "tools"), "UV_TOOL_DIR": str(home / "home"),
+        "UV_TOOL_BIN_DIR": str(home / "tools"), "UV_CONSTRAINT": str(ROOT / "constraints.txt"),
+        "UV_INDEX_STRATEGY": "unsafe-best-match",  # as pip takes several indexes
+        **{variable: each[1] for variable, each in found.items() if each},
+    }  # fmt: skip
+    command = [home / "bin" / "pipx", "install"] if tool == "pipx" else [home / "bin" / "uv", "tool", "install"]
+    run(*command, f"{wheel}[web,demo]", env={**environment, **own})
+    (home / "photos").mkdir()
+    (home / "photos" / "a.png").write_bytes((ROOT / "docs" / "figures" / "page_photo.png").read_bytes())
+    smoothap = home / "tools" / "smoothap"
+    run(smoothap, "index", home / "photos", "--out", home / "album", "--people", env=environment)
+    print(f"{tool} installed it, and an album was made")
+
+
 def main() -> None:
     """Build, look into the files, install, import, compute, and read what a missing extra says."""
     environment = {**os.environ, "PIP_CONSTRAINT": str(ROOT / "constraints.txt"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -50,7 +73,9 @@ def main() -> None:
         run(sys.executable, "-m", "build", "--outdir", place / "dist", ROOT, env=environment)
         wheel, sdist = next((place / "dist").glob("*.whl")), next((place / "dist").glob("*.tar.gz"))
         names = set(zipfile.ZipFile(wheel).namelist())
-        missing = ASSETS | {f"smoothap/recipes/{file.name}" for file in (ROOT / "recipes").glob("*.py")}
+        files = (file for file in SOURCE.rglob("smoothap/**/*") if file.is_file() and "__pycache__" not in file.parts)
+        missing = {file.relative_to(SOURCE).as_posix() for file in files}
+        missing |= {f"smoothap/recipes/{file.name}" for file in (ROOT / "recipes").glob("*.py")}
         missing -= names
         if missing:
             raise SystemExit(f"{wheel.name} lacks {', '.join(sorted(missing))}")
@@ -78,6 +103,8 @@ def main() -> None:
         if "smoothap[cli]" not in said or "Traceback" in command.stderr:
             raise SystemExit(f"without the extra cli the command says: {command.stderr[-500:]}")
         print(f"without the extra cli: {said}")
+        for tool in ("pipx", "uv"):
+            install_as_a_tool(tool, wheel, place, environment)
     print("the release is sound")
 
 
