@@ -28,6 +28,7 @@ _PAIRS_WORTH_COMPILING = 1 << 24  # less is counted in the time in which numba i
 # one pair in that many: from there on a product in float64, which decides nearly all, is faster
 _TOO_MANY_UNDECIDED = 8
 _FEW = 16  # thresholds that are compared one by one
+_FEW_TO_SORT = 128  # of a query
 _QUERIES_AT_ONCE = 4096
 
 
@@ -156,7 +157,19 @@ class CompiledCounter(Counter):
         self._run(self.kernels.score_positives, start, begin, *sides, self.sets.one_set, self.sets.left_out)
 
     def sort(self) -> None:
-        self._run(self.kernels.sort_thresholds)
+        if np.diff(self.offset).max() <= _FEW_TO_SORT:
+            self._run(self.kernels.sort_thresholds)
+        else:
+            on_threads(self._sort_part, torch.get_num_threads())
+
+    def _sort_part(self, part: int, parts: int) -> None:
+        """Sort every `parts`-th query's by numpy, which is faster where they are many."""
+        for query in range(self.start + part, self.stop, parts):
+            row = self.exact[self.offset[query] : self.offset[query + 1]]
+            if len(row):
+                row[-1] = np.inf
+                row.sort()
+                self.count[query] = np.searchsorted(row, np.inf)
 
     def propose_in(self, dtype: torch.dtype) -> None:
         super().propose_in(dtype)

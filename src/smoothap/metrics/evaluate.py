@@ -29,6 +29,8 @@ from smoothap.metrics.report import Report
 from smoothap.metrics.rows import Embeddings, Rows, SortedSets, copies_among, device_of
 from smoothap.metrics.sorting import RankedBlock, RankedSets, rank_rows, sorting_pays
 
+_POSITIVES_AT_ONCE = 1 << 15  # whose arrays stay in the cache
+
 
 def evaluate(
     embeddings: Embeddings,
@@ -204,13 +206,15 @@ class _Results:
         self.positives_at_k = np.zeros((queries, len(recall_at)), np.int64)
 
     def take(self, ranked: Counter | RankedBlock, order: np.ndarray) -> None:
-        """Work out the queries of a block, a thousand at a time on each thread."""
+        """Work out the queries of a block, some at a time on each thread."""
         if self.ndcg is not None and isinstance(ranked, RankedBlock):
             self.ndcg[order[ranked.start : ranked.stop]] = ranked.ndcg
 
+        step = max(1, _POSITIVES_AT_ONCE // max(1, int(ranked.count.max())))
+
         def take_part(part: int, parts: int) -> None:
-            for start in range(ranked.start + 1024 * part, ranked.stop, 1024 * parts):
-                rows = np.arange(start, min(start + 1024, ranked.stop))
+            for start in range(ranked.start + step * part, ranked.stop, step * parts):
+                rows = np.arange(start, min(start + step, ranked.stop))
                 rows = rows[ranked.count[rows] > 0]
                 if len(rows):
                     self._take(ranked, rows, order[rows])

@@ -391,3 +391,40 @@ def merged_places(ordered: np.ndarray, keys: np.ndarray) -> np.ndarray:
             place += 1
         places[i] = place
     return places
+
+
+@compiled()
+def negatives_of(scores: np.ndarray, positive: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """The scores (m,) of items that take part and are no positives, in any order."""
+    found = np.empty(scores.shape[0] + 1, scores.dtype)
+    number = np.uintp(0)
+    for i in range(scores.shape[0]):
+        found[number] = scores[i]
+        number += np.uintp(kept[i] & ~positive[i])
+    return found[:number]
+
+
+@compiled()
+def count_at_or_above(thresholds: np.ndarray, others: np.ndarray, bound: float, counts: np.ndarray) -> bool:
+    """counts (k,): how many of the others (m,) are at or above each threshold (k,); both rise, and are walked once.
+
+    False where one of the others, or another threshold, is within a bound above 0 of a threshold.
+    """
+    number, last = others.shape[0], thresholds.shape[0]
+    place, i, before, near, was_threshold = np.uintp(0), np.uintp(0), -np.inf, np.inf, False
+    while i < last and place < number:  # without a branch: which of the two comes next is as good as random
+        is_other = others[place] < thresholds[i]
+        here = others[place] if is_other else thresholds[i]
+        gap = here - before if was_threshold or not is_other else np.inf
+        near = gap if gap < near else near
+        counts[i] = number - place
+        place += np.uintp(is_other)
+        i += np.uintp(not is_other)
+        before, was_threshold = here, not is_other
+    if place < number and last:
+        near = min(near, others[place] - before if was_threshold else np.inf)
+    while i < last:
+        near = min(near, thresholds[i] - before)
+        counts[i], before = 0, thresholds[i]
+        i += np.uintp(1)
+    return bound == 0 or near > bound

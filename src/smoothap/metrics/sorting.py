@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from smoothap._core.distributed import Processes
 from smoothap._core.progress import Progress
@@ -54,7 +55,7 @@ class RankedSets:
 def sorting_pays(sets: SortedSets) -> bool:
     """Whether whole rows are sorted sooner than each positive is scored by the definition."""
     items, widest = len(sets.items.order), int((sets.last - sets.first).max(initial=0))
-    return 4 * widest > items and len(sets.first) * items >= _PAIRS_WORTH_SORTING
+    return 16 * widest > items and len(sets.first) * items >= _PAIRS_WORTH_SORTING
 
 
 class RankedBlock:
@@ -62,9 +63,9 @@ class RankedBlock:
 
     def __init__(self, queries: int, start: int, count: np.ndarray) -> None:
         self.start, self.stop = start, start + len(count)
-        self.count, self.offset = np.zeros(queries, np.int64), np.zeros(queries, np.int64)
+        self.count, self.offset = np.zeros(queries, np.int64), np.zeros(queries + 1, np.int64)
         self.count[start : self.stop] = count
-        self.offset[start : self.stop] = np.cumsum(count) - count
+        self.offset[1:] = np.cumsum(self.count)
         self.exact, self.counts = np.zeros(count.sum()), np.zeros(count.sum(), np.int32)
         self.ndcg = np.zeros(len(count))  # NaN for a query to which nothing is worth anything
 
@@ -107,15 +108,22 @@ class _Proposing:
         self.bound = 0.0 if whole else 2 * error_bound(items.matrix.shape[1], torch.float64) + 2.0**-50
         self._whole = whole
         self._given = items.given(slice(None))
+        self._room: Tensor | None = None
         self._right = self._given.double() if whole else items.units(0, len(items.order), torch.float64)
 
     def scores(self, here: slice) -> np.ndarray:
-        """(b, m) float64"""
+        """(b, m) float64, in the same room each time"""
         if not self._whole:
-            left = self.queries.units(here.start, here.stop, torch.float64)
-            return (left @ self._right.T).cpu().numpy()
+            return self._product(self.queries.units(here.start, here.stop, torch.float64))
         left, norms = self.queries.side(here.start, here.stop)
-        return (left.double() @ self._right.T).cpu().numpy() / (norms[:, None] * self.items.norms)
+        scores = self._product(left.double())
+        scores /= norms[:, None] * self.items.norms
+        return scores
+
+    def _product(self, left: Tensor) -> np.ndarray:
+        if self._room is None or len(self._room) < len(left):
+            self._room = left.new_empty(len(left), len(self._right))
+        return torch.mm(left, self._right.T, out=self._room[: len(left)]).cpu().numpy()
 
     def defined(self, query: int, items: np.ndarray) -> np.ndarray:
         """The scores of one query with some items by the definition. (k,)"""
@@ -146,8 +154,11 @@ def _rank_row(
 ) -> None:  # fmt: skip
     """Count the negatives at or above each positive of one query, and work out its nDCG."""
     row = query - block.start
+    here = slice(block.offset[query], block.offset[query + 1])
     if gains is not None:
         block.ndcg[row] = np.nan
+    elif _ranked_at_once(scores, positive, kept, proposing.bound, block.exact[here], block.counts[here]):
+        return
     items = np.flatnonzero(kept)
     values, is_positive = scores[items], positive[items]
     relevant = is_positive if gains is None else is_positive | (gains[items] > 0)
@@ -160,12 +171,26 @@ def _rank_row(
         _settle(values, ordered, own, proposing, query, items)
         ordered = np.sort(values)
     thresholds = own if gains is None and not proposing.bound else np.sort(values[is_positive])
-    here = slice(block.offset[query], block.offset[query] + len(thresholds))
     block.exact[here] = thresholds
     block.counts[here] = len(ordered) - places_in(ordered, thresholds)
     block.counts[here] -= len(thresholds) - places_in(thresholds, thresholds)
     if gains is not None:
         block.ndcg[row] = _ndcg(ordered, values[relevant], gains[items[relevant]])
+
+
+def _ranked_at_once(
+    scores: np.ndarray, positive: np.ndarray, kept: np.ndarray, bound: float, thresholds: np.ndarray, counts: np.ndarray
+) -> bool:
+    """Fill in the thresholds (k,) and counts (k,) of one query; False where scores are too near to each other."""
+    if len(scores) < _WORTH_COMPILING or not numba_is_there():
+        return False
+    from smoothap.metrics.kernels import count_at_or_above, negatives_of
+
+    others = negatives_of(scores, positive, kept)
+    thresholds[:] = scores[positive]
+    thresholds.sort()
+    others.sort()
+    return count_at_or_above(thresholds, others, bound, counts)
 
 
 def places_in(ordered: np.ndarray, keys: np.ndarray) -> np.ndarray:
