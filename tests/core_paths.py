@@ -16,6 +16,7 @@ def core_path_is(path, monkeypatch):
         pytest.importorskip("numba")
         monkeypatch.delenv("SMOOTHAP_NO_NUMBA", raising=False)
         monkeypatch.setattr("smoothap.metrics.cosine._WORTH_COMPILING", 0)
+        monkeypatch.setattr("smoothap.metrics.sorting._WORTH_COMPILING", 0)
         monkeypatch.setattr("smoothap.metrics.counting._PAIRS_WORTH_COMPILING", 0)
     numba_is_there.cache_clear()
     yield
