@@ -2,6 +2,7 @@
 
 import io
 import re
+import time
 from datetime import date, datetime
 
 import httpx2
@@ -13,6 +14,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from smoothap.album import Album
 from smoothap.album.copies import copies_in
+from smoothap.album.variants import Variant
 from smoothap.server import app
 from smoothap.server.routes import photos as photo_routes
 from smoothap.server.served_album import is_plain_jpeg
@@ -68,6 +70,7 @@ def ids(answer):
 FILTERS = {
     "folder": ({"folder": "b"}, lambda photo: photo["path"].startswith("b/")),
     "camera": ({"camera": "Apple iPhone 15"}, lambda photo: "Apple" in photo["camera"]),
+    "words": ({"text": "B 1"}, lambda photo: photo["path"].startswith("b/") and "1" in photo["path"]),
     "dates": (
         {"since": "2020-03-01", "until": "2020-05-31"},
         lambda photo: photo["taken"] is not None and "2020-03" <= photo["taken"][:7] <= "2020-05",
@@ -132,6 +135,37 @@ def test_what_there_is_to_choose_from(api):
     assert date.fromisoformat(choices["first"]) < date.fromisoformat(choices["last"])
 
 
+def test_an_order_is_one_list_with_its_sections(api):
+    for order in ("newest", "oldest", "name", "folder"):
+        for where in ({}, {"camera": "Canon"}, {"stacked": True}):
+            whole = listed(api, order=order, limit=200, **where).json()
+            pages = [ids(listed(api, order=order, limit=30, offset=offset, **where)) for offset in (0, 30, 60)]
+            assert [row for page in pages for row in page] == [photo["id"] for photo in whole["photos"]]
+            sections = api.get("/photos/sections", params={"order": order, **where}).json()
+            assert sections["version"] == whole["version"]
+            assert sum(section["photos"] for section in sections["sections"]) == whole["total"]
+            if "stacked" in where:  # a stack is where the first of it is
+                continue
+            for section in sections["sections"]:
+                for photo in whole["photos"][section["start"] : section["start"] + section["photos"]]:
+                    assert section["title"] == title_of(photo, order)
+    newest = [photo["day"] for photo in listed(api, order="newest", limit=200).json()["photos"]]
+    assert newest == sorted(filter(None, newest), reverse=True) + 16 * [None]
+    assert listed(api, order="best").status_code == 422
+
+
+def title_of(photo, order):
+    if order in ("newest", "oldest"):
+        return f"{date.fromisoformat(photo['day']):%B %Y}" if photo["day"] else "Without a date"
+    return photo["path"][0] if order == "folder" else photo["path"].partition("/")[2][0]
+
+
+def test_a_photo_says_its_day_and_what_says_so(api):
+    first, second = listed(api, limit=2).json()["photos"]
+    assert (first["day"], first["dated_by"]) == (None, None)
+    assert (second["day"], second["dated_by"]) == ("2020-02-02", "camera")
+
+
 def test_copies_stand_where_the_first_of_them_stands(api):
     answer = listed(api, stacked=True, limit=200)
     assert ids(answer) == [row for row in range(PHOTOS) if row % 10 != 0]  # of two copies the larger file
@@ -152,6 +186,31 @@ def test_copies_stand_where_the_first_of_them_stands(api):
     assert [hit["rank"] for page in pages for hit in page.json()["hits"]] == ranks
     filtered = listed(api, stacked=True, camera="Canon", limit=200)
     assert [photo["copies"] for photo in filtered.json()["photos"]] == 40 * [[]]  # the copy is by another camera
+
+
+def test_stacks_are_listed_with_their_kind_and_stay_while_a_new_version_is_looked_through(api, folder, monkeypatch):
+    monkeypatch.setattr("smoothap.server.rankings._MUCH_LATER", 1.0)
+    pairs = [Variant(2, 3, "crop"), Variant(12, 13, "black and white"), Variant(20, 22, "crop")]
+    monkeypatch.setattr("smoothap.server.rankings.variants_in", lambda *_: pairs)
+    before = api.get("/copies").json()
+    end = time.monotonic() + 20
+    while (answer := api.get("/copies").json())["total"] == 8 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert answer["version"] != before["version"]
+    assert [stack["kind"] for stack in answer["stacks"]].count("same file") == 7
+    known = {frozenset(photo["id"] for photo in stack["photos"]): stack for stack in answer["stacks"]}
+    assert known[frozenset((2, 3))]["kind"] == "crop"
+    assert known[frozenset((12, 13))]["kind"] == "black and white"
+    assert [photo["id"] for photo in answer["stacks"][0]["photos"]] == [22, 21, 20]  # the most first, the best first
+    assert answer["stacks"][0]["best"] == 22
+    assert api.get("/copies?offset=1&limit=2").json()["stacks"] == answer["stacks"][1:3]
+    monkeypatch.setattr(
+        "smoothap.server.rankings.Stacks._find", lambda _: None
+    )  # the next version is not looked through
+    Album.open(folder).remove([3])
+    while (after := api.get("/copies").json())["total"] == 10 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert after["total"] == 9
 
 
 def test_what_is_missing_is_told_with_copies_as_one_and_without_copies_of_what_is_marked(api, folder):
@@ -182,7 +241,8 @@ def test_facts_of_a_photo(api):
     assert [photo["id"] for photo in facts.pop("stack")] == [7]
     assert facts | {"picture": ""} == {
         "id": 7, "picture": "", "path": "b/007.jpg", "label": None, "columns": {}, "copies": [], "twins": [7],
-        "taken": "2020-08-08 12:00:00", "camera": "Apple iPhone 15", "width": 40, "height": 30, "bytes": 1007,
+        "day": "2020-08-08", "dated_by": "camera", "taken": "2020-08-08 12:00:00", "camera": "Apple iPhone 15",
+        "width": 40, "height": 30, "bytes": 1007,
     }  # fmt: skip
     assert api.get("/photos/99999").status_code == 404
 

@@ -20,6 +20,7 @@ from pydantic_core import PydanticCustomError
 from smoothap.album import Filter
 from smoothap.album.collections import LONGEST_NAME
 from smoothap.album.learning import FEWEST_COLLECTIONS, FEWEST_PHOTOS
+from smoothap.album.order import By
 
 Identity = Annotated[int, Field(ge=0, le=2**53)]  # what a browser can count to
 PhotoId = Annotated[int, Path(ge=0, le=2**53)]
@@ -29,10 +30,11 @@ PictureKey = Annotated[str | None, Query(max_length=100, description="The photo'
 Ids = Annotated[list[Identity], Field(max_length=20_000)]
 
 _COLUMN_AND_VALUE = "^[^=]+="
+_PLAIN = ("folder", "text", "since", "until", "camera", "in_no_collection")  # filters that are what they say
 _RESERVED = ("id", "label", "path")  # which a photo has beside the columns of a table
 _EXAMPLE_HIT: dict[str, Any] = {
     "id": 7, "rank": 1, "score": 0.93, "path": "shoes/red.jpg", "label": "4711", "columns": {"brand": "acme"},
-    "picture": "9f2c41d07be8a635", "right": None, "copies": [],
+    "picture": "9f2c41d07be8a635", "day": "2016-03-19", "dated_by": "name", "right": None, "copies": [],
 }  # fmt: skip
 
 
@@ -72,7 +74,10 @@ class Filters(BaseModel, extra="forbid"):
     """Which photos are looked at; all that is given has to hold."""
 
     folder: str | None = Field(None, max_length=4_096, description="Relative to the photo folder, with those in it.")
-    since: date | None = Field(None, description="The first day, by the camera's clock.")
+    text: str | None = Field(
+        None, max_length=1_000, description="Words that are all in the path, in any case and with or without accents."
+    )
+    since: date | None = Field(None, description="The first `day` of a photo.")
     until: date | None = Field(None, description="The last day, counted in.")
     camera: str | None = Field(None, max_length=200, description="A camera's name, or a part of it.")
     collection: Identity | Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
@@ -87,22 +92,35 @@ class Filters(BaseModel, extra="forbid"):
 
     def filter(self) -> Filter:
         """The same for the album."""
-        given = {name: getattr(self, name) for name in ("folder", "since", "until", "camera", "in_no_collection")}
+        given = {name: getattr(self, name) for name in _PLAIN}
         columns = tuple((name, value) for name, _, value in (each.partition("=") for each in self.where))
         return Filter(collection=self.collection, columns=columns, **given)
 
 
-class PhotoListRequest(Filters):
-    """Photos of the album in their order."""
+class StackedRequest(Filters):
+    """Photos that pass, and whether copies are one."""
 
-    offset: int = Field(0, ge=0, le=10_000_000)
-    limit: int = Field(60, ge=1, le=200)
     stacked: bool = Field(False, description="Copies of one photo as one, the best, where the first of them is.")
 
 
-class SearchOptions(PhotoListRequest):
+class SectionsRequest(StackedRequest):
+    """The sections of the album in an order."""
+
+    order: By
+
+
+class PhotoListRequest(StackedRequest):
+    """Photos of the album in an order."""
+
+    order: By | None = Field(None, description="Without it, as they came into the album.")
+    offset: int = Field(0, ge=0, le=10_000_000)
+    limit: int = Field(60, ge=1, le=200)
+
+
+class SearchOptions(StackedRequest):
     """What every search can ask for, whatever its query is."""
 
+    offset: int = Field(0, ge=0, le=10_000_000)
     limit: int = Field(20, ge=1, le=1_000, description="How many hits, or groups, at most.")
     min_score: float | None = Field(None, ge=-1, le=1, description="Only photos that score at least this.")
     recall: float | None = Field(
@@ -205,6 +223,32 @@ class PhotoSearchForm(SearchOptions):
 # ---- what is found
 
 
+class ChosenPhotos(BaseModel, extra="forbid"):
+    """Photos whose originals are wanted: by their ids, or all of a collection."""
+
+    photos: Ids = []
+    collection: Identity | Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
+        None, description="By key or name; instead of `photos`."
+    )
+    remove_place: bool | None = Field(
+        None, description="Whether they are not to say where they were taken; only a page of this computer may say no."
+    )
+
+    @model_validator(mode="after")
+    def _are_one_or_the_other(self) -> "ChosenPhotos":
+        if bool(self.photos) == (self.collection is not None):
+            raise PydanticCustomError("photos", "give ids of photos, or a collection")
+        return self
+
+
+class Exported(BaseModel):
+    """The folder that originals were copied into, how many, and which were not, with the reason."""
+
+    folder: str
+    files: int
+    skipped: list[str]
+
+
 class PhotoInfo(BaseModel):
     """A photo; `picture` changes with its pixels, and is part of an address that browsers may keep."""
 
@@ -213,6 +257,10 @@ class PhotoInfo(BaseModel):
     label: str | None
     columns: dict[str, str] = Field(description="What else the album's table says of it.")
     picture: str
+    day: str | None = Field(description="The day that it is of, such as 2024-06-01.")
+    dated_by: Literal["camera", "name", "file"] | None = Field(
+        description="What says so: the camera, the name of the file, or the file's own time."
+    )
     copies: list[int] = Field([], description="Other photos of the list that are copies of it, and not listed.")
 
 
@@ -293,12 +341,41 @@ class PhotoPage(Listing):
     photos: list[PhotoInfo]
 
 
+class Section(BaseModel):
+    """A month, a folder ("" for the photo folder itself) or a first letter, and where it starts in the list."""
+
+    title: str = Field(examples=["March 2016"])
+    start: int
+    photos: int
+
+
+class PhotoSections(BaseModel):
+    """The sections of a list in order; `version` is that of the list."""
+
+    version: str
+    sections: list[Section]
+
+
 class Copy(PhotoInfo):
     """A photo of a stack of copies, and its size, by which the best of them is told."""
 
     width: int
     height: int
     bytes: int
+
+
+class Stack(BaseModel):
+    """Copies of one photo, the best first, and how much they differ."""
+
+    photos: list[Copy]
+    best: int
+    kind: str = Field(description="same file, same picture, crop, or black and white.")
+
+
+class CopiesPage(Listing):
+    """Stacks of copies, those with the most photos first."""
+
+    stacks: list[Stack]
 
 
 class Photo(Copy):
@@ -308,6 +385,14 @@ class Photo(Copy):
     camera: str | None
     twins: list[int | None] = Field(description="Its id in each album of the server, None where it is not.")
     stack: list[Copy] = Field(description="The photo itself and its copies, the best first.")
+
+
+class Indexing(BaseModel):
+    """What is being done to an album, such as reading photos, and how far it is."""
+
+    step: str = Field(examples=["reading photos"])
+    done: int
+    total: int
 
 
 class AlbumInfo(BaseModel):
@@ -324,6 +409,8 @@ class AlbumInfo(BaseModel):
     keeps: bool = Field(description="Whether it has a folder to keep collections in.")
     people: bool = Field(description="Whether faces were looked for in it, and are shown here.")
     regions: bool = Field(description="Whether parts of its photos are known, so that things in them can be found.")
+    indexing: Indexing | None = Field(None, description="What is being done to take in photos, if anything is.")
+    problem: str | None = Field(None, description="Why no photos can be taken in, if so.")
 
 
 class AlbumList(BaseModel):
@@ -604,10 +691,13 @@ class PhotoFaces(BaseModel):
 
 
 class AlbumState(BaseModel):
-    """What there is to know of an album to see whether anything is new."""
+    """What there is to know of an album to see whether anything is new; `version` changes with its lists."""
 
     name: str
     version: str
+    photos: int
+    indexing: Indexing | None = Field(description="What is being done to take in photos, if anything is.")
+    problem: str | None = Field(description="Why no photos can be taken in, if so.")
     collections: str | None = Field(description="The version of its collections, where it keeps any.")
     learning: float | None = Field(description="The share that is done of what it is learning.")
     people: int | None = Field(description="The version of its people, where they are shown.")

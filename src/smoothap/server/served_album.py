@@ -19,15 +19,17 @@ from smoothap.album import Album, Filter
 from smoothap.album.copies import best_first
 from smoothap.album.engines.codes import Bounded
 from smoothap.album.filters import cameras_of, days_of, folders_of, undated
+from smoothap.album.order import order_of
 from smoothap.album.photos import Photo
 from smoothap.album.prepare import plain_jpeg
+from smoothap.album.watching import Watcher
 from smoothap.data.reading import PixelBox, UnreadableImage, read_image
 from smoothap.data.transforms import Transform
 from smoothap.plots.text import visible
 from smoothap.server import schemas
 from smoothap.server.batching import Batching
 from smoothap.server.decoder import Decoder
-from smoothap.server.rankings import Stacks, in_order, listed, ranked
+from smoothap.server.rankings import PhotoList, Stacks, in_order, listed, ranked
 
 _RANKINGS_KEPT, _SCORES_KEPT = 32, 6_400_000  # for the next page of an answer
 _LISTS_KEPT = 4  # of the album in its order, and of rankings in theirs
@@ -41,25 +43,38 @@ Query = tuple[np.ndarray, Bounded | None]  # a vector (d,), and what a search wi
 class ServedAlbum:
     """One version of an album behind the server; nothing about it changes any more."""
 
-    def __init__(self, album: Album, name: str, decoder: Decoder, batching: Batching | None = None) -> None:
+    def __init__(
+        self,
+        album: Album,
+        name: str,
+        decoder: Decoder,
+        batching: Batching | None = None,
+        watcher: Watcher | None = None,
+        stacks: Stacks | None = None,
+    ) -> None:
         self.album, self.name, self.decoder, self.version = album, name, decoder, album.version
+        self._watcher = watcher
         labels = album.photos.labels()
         self.labels = labels if any(label is not None for label in labels) else None
         kept = min(_RANKINGS_KEPT, 1 + _SCORES_KEPT // (1 + len(album)))
         # Without a reference to this object, which would then hold the album's files open until a cycle is collected.
         self.ranking = lru_cache(kept)(partial(ranked, album, self.labels))
         self._kept_list = lru_cache(_LISTS_KEPT)(partial(listed, album))
+        self._order = lru_cache(_LISTS_KEPT)(partial(order_of, album.photos))
         self._batching = batching or Batching()
         self._model: Any = None  # once it is loaded
         self._loading = threading.Lock()
-        self.stacks = Stacks(album)
+        self.stacks = Stacks(album, stacks)
         self.in_order = lru_cache(_LISTS_KEPT)(partial(in_order, self.stacks))  # of the last rankings
         self.face_pictures: OrderedDict[int, bytes] = OrderedDict()
 
     def renewed(self) -> "ServedAlbum":
         """The album as it is on disk now; this version of it can be used as before."""
-        newer = ServedAlbum(self.album.reopened(), self.name, self.decoder, self._batching)
+        album = self.album.reopened()
+        newer = ServedAlbum(album, self.name, self.decoder, self._batching, self._watcher, self.stacks)
         newer.face_pictures = self.face_pictures  # a face and its number stay what they are
+        if self._order.cache_info().currsize:  # a page that browses is not to wait for it
+            newer._order("newest")
         return newer
 
     @cached_property
@@ -92,13 +107,25 @@ class ServedAlbum:
             name=self.name, version=self.version, photos=len(self.album), dimension=self.album.vectors.shape[1],
             columns=self.album.photos.column_names(), labelled=self.labels is not None,
             takes_photos=self.album.model is not None, calibrated=self.album.calibration is not None, keeps=self.keeps,
-            people=self.album.has_people, regions=self.album.has_regions,
+            people=self.album.has_people, regions=self.album.has_regions, indexing=self.indexing, problem=self.problem,
         )  # fmt: skip
+
+    @property
+    def indexing(self) -> schemas.Indexing | None:
+        """How far it is, if photos are being taken in."""
+        work = None if self._watcher is None else self._watcher.work
+        return None if work is None else schemas.Indexing(**asdict(work))
+
+    @property
+    def problem(self) -> str | None:
+        """Why no photos can be taken in, if so."""
+        return None if self._watcher is None or self._watcher.problem is None else visible(self._watcher.problem)
 
     # ---- queries
 
     def warm_up(self) -> str:
         """Load what the first photo needs; gives what is wrong with it in a sentence, "" for nothing."""
+        self._order("newest")
         self.album.searching.warm_up()
         if self.album.model is not None:
             self.decoder.warm_up()
@@ -222,9 +249,10 @@ class ServedAlbum:
         return hits
 
     def _known(self, photo: Photo) -> dict[str, Any]:
+        when = photo.dated
         return {
             "id": photo.id, "path": schemas.plain(photo.path), "label": photo.label, "columns": photo.columns,
-            "picture": self.picture_key(photo),
+            "picture": self.picture_key(photo), "day": when.day, "dated_by": when.by,
         }  # fmt: skip
 
     def facts(self, identity: int, albums: Sequence["ServedAlbum"]) -> schemas.Photo:
@@ -258,15 +286,39 @@ class ServedAlbum:
 
     def listed(self, request: schemas.PhotoListRequest) -> schemas.PhotoPage:
         """A page of the album in its order."""
-        version = self.list_version(request.stacked)
-        stacks = self.stacks if request.stacked else None
-        number, rows, passing = self._kept_list(*self.filter(request), stacks, version)
-        shown = rows[request.offset : request.offset + request.limit]
-        copies = [[] for _ in shown] if stacks is None else stacks.copies(shown, passing)
-        photos = zip(self.album.photos.at(shown), copies, strict=True)
-        return schemas.PhotoPage(
-            version=version, total=len(rows), folded=number - len(rows), photos=[self.photo(*each) for each in photos]
-        )
+        version, kept = self._list_of(request)
+        shown = kept.shown[request.offset : request.offset + request.limit]
+        copies = self.stacks.copies(shown, kept.passing) if request.stacked else [[] for _ in shown]
+        photos = [self.photo(*each) for each in zip(self.album.photos.at(shown), copies, strict=True)]
+        total = len(kept.shown)
+        return schemas.PhotoPage(version=version, total=total, folded=kept.number - total, photos=photos)
+
+    def sections(self, request: schemas.SectionsRequest) -> schemas.PhotoSections:
+        """The sections of the album in an order, from end to end."""
+        version, kept = self._list_of(request)
+        sections = [
+            schemas.Section(title=schemas.plain(title), start=start, photos=number)
+            for title, start, number in self._order(request.order).sections(kept.places)
+        ]
+        return schemas.PhotoSections(version=version, sections=sections)
+
+    def copies(self, offset: int, limit: int) -> schemas.CopiesPage:
+        """Stacks of copies, those with the most photos first."""
+        version = self.list_version(stacked=True)
+        stacks = sorted(self.stacks.all(), key=lambda stack: -len(stack[0]))
+        shown = [
+            schemas.Stack(
+                photos=[schemas.Copy(**self._sized(photo)) for photo in self.album.photos.at(rows)],
+                best=int(self.album.photos.ids[rows[0]]), kind=kind,
+            )
+            for rows, kind in stacks[offset : offset + limit]
+        ]  # fmt: skip
+        return schemas.CopiesPage(version=version, total=len(stacks), stacks=shown)
+
+    def _list_of(self, request: schemas.PhotoListRequest | schemas.SectionsRequest) -> tuple[str, PhotoList]:
+        version, stacks = self.list_version(request.stacked), self.stacks if request.stacked else None
+        order = None if request.order is None else self._order(request.order)
+        return version, self._kept_list(*self.filter(request), stacks, version, order)
 
     def list_version(self, stacked: bool) -> str:
         """The version of a list: with copies stacked, it changes with the stacks too."""

@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections.abc import AsyncIterable
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.sse import EventSourceResponse
 from starlette.exceptions import HTTPException
 
@@ -38,6 +39,16 @@ def choices(served: ChosenAlbum) -> schemas.Choices:
     return served.choices
 
 
+@router.get("/albums/{album}/copies")
+def copies(
+    served: ChosenAlbum,
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=200)] = 60,
+) -> schemas.CopiesPage:
+    """Copies of one photo, stack by stack, to be looked through."""
+    return served.copies(offset, limit)
+
+
 async def _has_room(server: Server) -> None:
     if server.streams >= server.service.limits.streams:
         raise HTTPException(503, "Too many pages wait for news here: try again in a while.")
@@ -68,7 +79,10 @@ def _state_of(server: Parts, served: ServedAlbum) -> schemas.AlbumState:
     learning = None if folder is None else server.learning.state(folder)
     return schemas.AlbumState(
         name=served.name,
-        version=served.list_version(stacked=False),
+        version=f"{served.version}-{served.stacks.found}",
+        photos=len(served.album),
+        indexing=served.indexing,
+        problem=served.problem,
         collections=served.collections_version if served.keeps else None,
         learning=None if learning is None or learning.said is not None else learning.share,
         people=served.album.people.version if served.album.has_people else None,
