@@ -5,44 +5,11 @@
 // those that may be; or null, the album in its order.
 
 import { ask, askJson, post } from "./ask.js";
+import { magnifier, make, named, place, save } from "./elements.js";
 import { Grid } from "./grid.js";
+import { number, withKey, words } from "./strings.js";
 
 const PAGE = 60;
-
-export function make(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name in element) element[name] = value;
-    else element.setAttribute(name, value);
-  }
-  element.append(...children);
-  return element;
-}
-
-// A picture of a magnifier: fonts draw the sign for it too small to be seen, or not at all.
-function magnifier() {
-  const part = (tag, attributes) => {
-    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    return element;
-  };
-  const sign = part("svg", { class: "sign", viewBox: "0 0 20 20", "aria-hidden": "true" });
-  sign.append(part("circle", { cx: 8.5, cy: 8.5, r: 5.5 }), part("path", { d: "m13 13 5 5" }));
-  return sign;
-}
-
-// Characters that turn the direction of the text around them, break its line or control what shows it.
-const UNSAFE = /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-
-// Text from elsewhere with all that would steer what shows it spelled out.
-export function visible(text) {
-  return text.replace(UNSAFE, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
-
-// A photo as the server tells of it, with a name and a label to show.
-export function named(photo) {
-  return { ...photo, name: visible(photo.path), label: photo.label === null ? null : visible(photo.label) };
-}
 
 function addressOf(album) {
   return `api/v1/albums/${encodeURIComponent(album.name)}`;
@@ -63,15 +30,6 @@ function asForm({ upload, ...values }) {
   return form;
 }
 
-export function count(number, noun) {
-  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
-}
-
-// How likely a photo belongs to a collection.
-function chance(share) {
-  return share < 0.01 ? "<1%" : `${Math.round(100 * share)}%`;
-}
-
 export class Column {
   // page: {look(column, place), pick(column, id), unstack(column, hit), mark(column, hits, kind), markOf(column, hit),
   // marks(hit), saw(column), shown(column, answer), filter(), isFiltered(), failed(error)}
@@ -79,15 +37,15 @@ export class Column {
     Object.assign(this, { album, number, role, page, marks: new Map(), question: null, hits: [], total: 0, turn: 0, pages: new Map() });
     this.heading = make("h2", {}, make("bdi", { textContent: album.name }));
     this.note = make("p", { className: "note" });
-    this.csv = make("button", { type: "button", textContent: "CSV", title: "Download this list", hidden: true });
-    this.csv.setAttribute("aria-label", `Download the list of ${album.name} as CSV`);
+    this.csv = make("button", { type: "button", textContent: words.csv, title: words.downloadCsv, hidden: true });
+    this.csv.setAttribute("aria-label", words.downloadCsvOf(album.name));
     this.csv.addEventListener("click", () => this.download());
     this.list = make("ol", { className: "grid" });
     this.message = make("p", { className: "message", hidden: true });
     this.tools = make("div", { className: "tools" });
     const header = make("header", {}, this.heading, this.note, this.tools, this.csv);
     this.element = make("section", { className: `column ${role}` }, header, this.list, this.message);
-    this.element.setAttribute("aria-label", `Photos of ${album.name}`);
+    this.element.setAttribute("aria-label", words.photosOf(album.name));
     this.list.addEventListener("click", (event) => this.click(event));
     this.list.addEventListener("keydown", (event) => this.key(event));
     this.grid = new Grid(this.list, { tile: (place) => this.tile(place), shown: (...range) => this.near(...range), saw: () => this.page.saw(this) });
@@ -187,59 +145,57 @@ export class Column {
   showSummary(answer) {
     const searched = answer.query !== undefined;
     this.csv.hidden = !searched || answer.total === 0;
-    const copies = answer.folded ? ` and ${answer.folded.toLocaleString("en")} ${answer.folded === 1 ? "copy" : "copies"}` : "";
-    const parts = [this.total ? count(this.total, "photo") + copies : ""];
+    const parts = [this.total ? words.listed(this.total, answer.folded) : ""];
     if (searched && answer.right_in_list !== null && answer.curve) {
-      parts.push(`${answer.right_in_list} of ${answer.curve.positives} right ones in the list`);
+      parts.push(words.rightInList(answer.right_in_list, answer.curve.positives));
     }
     if (searched && answer.expected_recall !== null) {
-      const [recall, precision] = [answer.expected_recall, answer.expected_precision].map((share) => Math.round(100 * share));
-      parts.push(`expected recall ${recall}%, precision ${precision}%`);
+      parts.push(words.expected(answer.expected_recall, answer.expected_precision));
     }
     if (answer.note) parts.push(answer.note);
     this.note.textContent = parts.join(" · ");
     this.message.hidden = this.total > 0;
     this.message.textContent = this.page.isFiltered()
-      ? "No photo passes the filters: take one of them away."
+      ? words.nonePasses
       : searched
-        ? "No photo scores as high as that: move the slider to the left."
+        ? words.noneScores
         : this.question === null
-          ? "This album is empty. Fill it with: smoothap index PHOTOS --out ALBUM"
-          : "There is no photo to show.";
+          ? words.emptyAlbum
+          : words.nothing;
   }
 
   tile(place) {
     const hit = this.hits[place];
     if (hit === undefined) {
-      return make("li", { className: "tile empty" }, make("span", { className: "hidden-text", textContent: "loading" }));
+      return make("li", { className: "tile empty" }, make("span", { className: "hidden-text", textContent: words.loading }));
     }
     const verdict = hit.right === true ? "right" : hit.right === false ? "wrong" : "";
     const known = hit.label === null ? hit.name : `${hit.name}, ${hit.label}`;
-    const score = this.question?.next === undefined ? hit.score?.toFixed(3) : chance(hit.score);
-    const described = hit.rank ? `Rank ${hit.rank}: ${known}, score ${score}${verdict && `, ${verdict}`}` : known;
+    const score = this.question?.next === undefined ? hit.score?.toFixed(3) : words.chance(hit.score);
+    const described = hit.rank ? words.rank(place + 1, known, score, verdict) : known;
     const image = make("img", { src: this.address(hit, "thumbnail"), alt: described, decoding: "async" });
-    const picture = make("button", { type: "button", className: "picture", title: `Look at ${known}`, tabIndex: -1 }, image);
+    const picture = make("button", { type: "button", className: "picture", title: words.lookAt(known), tabIndex: -1 }, image);
     const tile = make("li", { className: `tile ${verdict}` }, picture);
     if (hit.box) image.addEventListener("load", () => picture.append(frame(image, hit.box)), { once: true });
     tile.dataset.id = hit.id;
     if (verdict) tile.append(make("span", { className: "mark", textContent: verdict === "right" ? "✓" : "✗", "aria-hidden": "true" }));
     const { length } = hit.copies;
-    if (length) tile.append(this.button("stack", `+${length}`, `The best of ${length + 1} copies: show them (D)`, known));
+    if (length) tile.append(this.button("stack", `+${length}`, words.copies(length + 1), "D", known));
     if (hit.rank) {
-      const rank = make("span", { className: "rank", textContent: hit.rank });
+      const rank = make("span", { className: "rank", textContent: number(place + 1) });
       tile.append(make("div", { className: "facts" }, rank, make("span", { className: "score", textContent: score })));
     }
     tile.append(make("div", { className: "name" }, make("bdi", { textContent: hit.label ?? hit.name.split("/").at(-1), title: hit.name })));
-    const marks = this.page.marks(hit) ? [["yes", "✓", "It belongs (R)"], ["no", "✗", "It does not (W)"]] : [];
-    const actions = [...marks, ["find", magnifier(), "Find more like it (F)"]];
+    const marks = this.page.marks(hit) ? [["yes", "✓", words.yes, "R"], ["no", "✗", words.no, "W"]] : [];
+    const actions = [...marks, ["find", magnifier(), words.find, "F"]];
     tile.append(make("div", { className: "marks" }, ...actions.map((action) => this.button(...action, known))));
     this.markTile(tile, hit);
     return tile;
   }
 
-  button(kind, sign, meaning, known) {
-    const button = make("button", { type: "button", className: kind, title: meaning, tabIndex: -1 }, sign);
-    button.setAttribute("aria-label", `${meaning}: ${known}`);
+  button(kind, sign, meaning, key, known) {
+    const button = make("button", { type: "button", className: kind, title: withKey(meaning, key), tabIndex: -1 }, sign);
+    button.setAttribute("aria-label", words.of(meaning, known));
     return button;
   }
 
@@ -331,20 +287,9 @@ function frame({ naturalWidth, naturalHeight }, [x, y, width, height]) {
   return element;
 }
 
-// Put an element where a box is: left, top, width, height as shares of what it is in.
-export function place(element, box) {
-  ["left", "top", "width", "height"].forEach((name, side) => { element.style[name] = `${100 * box[side]}%`; });
-}
-
 // The question for the next page and for all else: with the vector of a photo, or of a part of one, that was sent.
 function answered(question, answer) {
   if (!question?.upload && !question?.box) return question;
   const { upload, box, ...rest } = question;
   return { ...rest, ...answer.query };
-}
-
-export function save(blob, name) {
-  const address = URL.createObjectURL(blob);
-  make("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }

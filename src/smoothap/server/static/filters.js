@@ -1,9 +1,9 @@
 // Which photos are looked at: the card with folder, dates, camera and collection.
 
 import { askJson } from "./ask.js";
-import { make, visible } from "./column.js";
+import { $, make, visible } from "./elements.js";
+import { words } from "./strings.js";
 
-const $ = (id) => document.getElementById(id);
 const FIELDS = { folder: "filter-folder", since: "filter-since", until: "filter-until", camera: "filter-camera", collection: "filter-collection" };
 
 export class Filters {
@@ -21,10 +21,10 @@ export class Filters {
   async begin(collections) {
     try {
       const { folders, cameras, first, last, undated } = await askJson(`${this.base}/choices`);
-      this.fill("filter-folder", "all folders", folders.map((folder) => [folder, visible(folder)]));
-      this.fill("filter-camera", "all cameras", Object.entries(cameras).map(([name, photos]) => [name, `${visible(name)} (${photos.toLocaleString("en")})`]));
+      this.fill("filter-folder", words.allFolders, folders.map((folder) => [folder, visible(folder)]));
+      this.fill("filter-camera", words.allCameras, Object.entries(cameras).map(([name, photos]) => [name, words.named(visible(name), photos)]));
       for (const id of ["filter-since", "filter-until"]) Object.assign($(id), { min: first ?? "", max: last ?? "", disabled: first === null });
-      $("filter-undated").textContent = first !== null && undated ? `${undated.toLocaleString("en")} photos have no date and are in no range.` : "";
+      $("filter-undated").textContent = first !== null && undated ? words.without(undated) : "";
       $("filter-dates").hidden = first === null;
       $("filter-camera-row").hidden = Object.keys(cameras).length === 0;
       $("filter-folder-row").hidden = folders.length === 0;
@@ -36,8 +36,8 @@ export class Filters {
 
   showCollections(collections) {
     $("filter-collection-row").hidden = collections === null;
-    const named = (collections ?? []).map(({ key, name }) => [String(key), `in ${name}`]);
-    this.fill("filter-collection", "in any collection or none", [["none", "in no collection yet"], ...named]);
+    const named = (collections ?? []).map(({ key, name }) => [String(key), words.inCollection(name)]);
+    this.fill("filter-collection", words.anyCollection, [["none", words.noCollectionYet], ...named]);
   }
 
   fill(id, all, choices) {
