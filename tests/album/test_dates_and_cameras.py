@@ -1,4 +1,4 @@
-"""An album keeps when and by which camera a photo was taken."""
+"""An album keeps when and by which camera a photo was taken, or what its name and its file say of that."""
 
 import io
 import sys

@@ -52,6 +52,7 @@ CASES = {
     "from": (Filter(since=date(2020, 1, 1)), lambda fact: in_range(fact, date(2020, 1, 1), None)),
     "until": (Filter(until=date(2020, 12, 31)), lambda fact: in_range(fact, None, date(2020, 12, 31))),
     "a day": (Filter(since=date(2020, 6, 15), until=date(2020, 6, 15)), lambda fact: fact["taken"] == DATES[3]),
+    "words of the path": (Filter(text="A/B 00"), lambda fact: "a/b" in fact["path"] and "00" in fact["path"]),
     "camera": (Filter(camera="canon eos 5d"), lambda fact: fact["camera"] == "Canon EOS 5D"),
     "part of cameras": (Filter(camera="CANON"), lambda fact: (fact["camera"] or "").startswith("Canon")),
     "two": (

@@ -88,7 +88,7 @@ def test_a_filter_chooses_the_photos_that_are_ranked(place, album, capsys):
     assert "3 of 25 photos pass the filter." in run(capsys, *question, "--folder", "class0")
     said = run(capsys, *question, "--since", "2020", "--until", "2021-06")
     assert "Nothing was found." in said
-    assert "0 of 25 photos pass the filter. 25 have no date and are in no range of dates." in said
+    assert "0 of 25 photos pass the filter. 25 are dated by the time of their file, as neither" in said
     for option, value, reason in (
         ("--folder", "none", "'class0'"), ("--camera", "Canon", "none that is known"), ("--since", "May", "A day is"),
         ("--collection", "dog", "no collection 'dog'"),

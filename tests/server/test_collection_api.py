@@ -49,6 +49,20 @@ def test_a_collection_is_made_marked_renamed_deleted_and_undone(api, kept):
     assert (on_disk.right, on_disk.wrong) == ((1, 2, 3), (9,))
 
 
+def test_many_marks_are_one_step_and_both_sides_are_listed(api, kept):
+    key = ok(api.post(BASE, json={"name": "my dog", "right": [0]}))["chosen"]
+    ids = kept.photos.ids.tolist()
+    marks = {"right": ids[1:8], "wrong": ids[:0:-1][:9]}
+    assert len({*marks["right"], *marks["wrong"]}) == 16
+    step = ok(api.post(f"{BASE}/{key}/marks", json=marks))["undo"]
+    for side, wanted in (("right", [0, *marks["right"]]), ("wrong", marks["wrong"])):
+        page = ok(api.get(f"{BASE}/{key}/photos", params={"side": side, "offset": 2, "limit": 3}))
+        assert (page["total"], [photo["id"] for photo in page["photos"]]) == (len(wanted), wanted[2:5])
+    assert ok(api.get(f"{BASE}/{key}/photos"))["total"] == 8
+    back = ok(api.post(f"{BASE}/undo", json={"step": step["number"]}))
+    assert [(one["right"], one["wrong"]) for one in back["collections"]] == [(1, 0)]
+
+
 def test_what_another_process_writes_is_seen(api, kept):
     first = ok(api.get(BASE))
     kept.collections.add("from elsewhere", [5])

@@ -68,6 +68,7 @@ def ids(answer):
 FILTERS = {
     "folder": ({"folder": "b"}, lambda photo: photo["path"].startswith("b/")),
     "camera": ({"camera": "Apple iPhone 15"}, lambda photo: "Apple" in photo["camera"]),
+    "words": ({"text": "B 1"}, lambda photo: photo["path"].startswith("b/") and "1" in photo["path"]),
     "dates": (
         {"since": "2020-03-01", "until": "2020-05-31"},
         lambda photo: photo["taken"] is not None and "2020-03" <= photo["taken"][:7] <= "2020-05",
@@ -132,6 +133,37 @@ def test_what_there_is_to_choose_from(api):
     assert date.fromisoformat(choices["first"]) < date.fromisoformat(choices["last"])
 
 
+def test_an_order_is_one_list_with_its_sections(api):
+    for order in ("newest", "oldest", "name", "folder"):
+        for where in ({}, {"camera": "Canon"}, {"stacked": True}):
+            whole = listed(api, order=order, limit=200, **where).json()
+            pages = [ids(listed(api, order=order, limit=30, offset=offset, **where)) for offset in (0, 30, 60)]
+            assert [row for page in pages for row in page] == [photo["id"] for photo in whole["photos"]]
+            sections = api.get("/photos/sections", params={"order": order, **where}).json()
+            assert sections["version"] == whole["version"]
+            assert sum(section["photos"] for section in sections["sections"]) == whole["total"]
+            if "stacked" in where:  # a stack is where the first of it is
+                continue
+            for section in sections["sections"]:
+                for photo in whole["photos"][section["start"] : section["start"] + section["photos"]]:
+                    assert section["title"] == title_of(photo, order)
+    newest = [photo["day"] for photo in listed(api, order="newest", limit=200).json()["photos"]]
+    assert newest == sorted(filter(None, newest), reverse=True) + 16 * [None]
+    assert listed(api, order="best").status_code == 422
+
+
+def title_of(photo, order):
+    if order in ("newest", "oldest"):
+        return f"{date.fromisoformat(photo['day']):%B %Y}" if photo["day"] else "Without a date"
+    return photo["path"][0] if order == "folder" else photo["path"].partition("/")[2][0]
+
+
+def test_a_photo_says_its_day_and_what_says_so(api):
+    first, second = listed(api, limit=2).json()["photos"]
+    assert (first["day"], first["dated_by"]) == (None, None)
+    assert (second["day"], second["dated_by"]) == ("2020-02-02", "camera")
+
+
 def test_copies_stand_where_the_first_of_them_stands(api):
     answer = listed(api, stacked=True, limit=200)
     assert ids(answer) == [row for row in range(PHOTOS) if row % 10 != 0]  # of two copies the larger file
@@ -182,7 +214,8 @@ def test_facts_of_a_photo(api):
     assert [photo["id"] for photo in facts.pop("stack")] == [7]
     assert facts | {"picture": ""} == {
         "id": 7, "picture": "", "path": "b/007.jpg", "label": None, "columns": {}, "copies": [], "twins": [7],
-        "taken": "2020-08-08 12:00:00", "camera": "Apple iPhone 15", "width": 40, "height": 30, "bytes": 1007,
+        "day": "2020-08-08", "dated_by": "camera", "taken": "2020-08-08 12:00:00", "camera": "Apple iPhone 15",
+        "width": 40, "height": 30, "bytes": 1007,
     }  # fmt: skip
     assert api.get("/photos/99999").status_code == 404
 

@@ -1,4 +1,4 @@
-"""Which photos of an album are looked at: by folder, date, camera and collection; chosen first, then ranked."""
+"""Which photos of an album are looked at: by folder, words, date, camera and collection; chosen first, then ranked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothap.album.photos import Photos
+from smoothap.album.photos import Photos, plain_letters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,13 +27,16 @@ class Filter:
 
     >>> where = Filter(folder="holidays/2023", since=date(2023, 7, 1), camera="iPhone")
 
-    `folder` is relative to the photo folder and counts with all folders in it. `since` and `until` are days by the
-    camera's clock, both counted in; a photo without a date is in no range of dates. `camera` is a whole name, or a part
-    of some names, in any case of letters. `collection` is the name or key of one that the photo belongs to. `columns`
-    are pairs of a column of the album's table and the value that it has to have.
+    `folder` is relative to the photo folder and counts with all folders in it. `text` is words that all occur in the
+    photo's path, in any case of letters and with or without accents. `since` and `until` are days, both counted in, by
+    the camera's clock or, where it says nothing, by the file's name or its own time; a photo without a date is in no
+    range of dates. `camera` is a whole name, or a part of some names, in any case of letters. `collection` is the name
+    or key of one that the photo belongs to. `columns` are pairs of a column of the album's table and the value that it
+    has to have.
     """
 
     folder: str | None = None
+    text: str | None = None
     since: date | None = None
     until: date | None = None
     camera: str | None = None
@@ -66,6 +69,9 @@ class Filter:
         keep = np.ones(len(photos), bool)
         if self.folder is not None:
             keep &= in_folder(photos, self.folder)
+        if self.text is not None:
+            words = plain_letters(self.text).split()
+            keep &= np.array([all(word in path for word in words) for path in photos.search_texts], bool)
         if self.since is not None or self.until is not None:
             keep &= _taken_between(photos, self.since, self.until)
         if self.camera is not None:
@@ -125,13 +131,13 @@ def cameras_of(photos: Photos) -> dict[str, int]:
 
 
 def days_of(photos: Photos) -> tuple[date, date] | None:
-    """The first and the last day on which a photo was taken; None where no photo says."""
+    """The first and the last day of a photo; None where nothing is known of any."""
     days = [day.decode() for day in photos.counts("day") if day]
     return (date.fromisoformat(days[0]), date.fromisoformat(days[-1])) if days else None
 
 
 def undated(photos: Photos) -> int:
-    """How many photos do not say when they were taken."""
+    """How many photos there are of which no date is known."""
     return photos.counts("day").get(b"", 0)
 
 

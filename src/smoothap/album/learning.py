@@ -8,7 +8,7 @@ import numpy as np
 from smoothap._core.progress import Progress
 from smoothap._core.threads import one_thread
 from smoothap.album._learn_training import STEPS, Lessons, principal_components, train_projection
-from smoothap.album._learning_check import LEAST_GAIN, TOLERATED_LOSS, Check, check, trainings
+from smoothap.album._learning_check import LEAST_GAIN, Check, check, trainings
 from smoothap.album.album import Album
 from smoothap.album.projection import Learnt, Projection
 
@@ -58,8 +58,7 @@ def learn(
         start, unmarked = principal_components(vectors), np.setdiff1d(np.arange(len(vectors)), lessons.rows)
         checked = check(vectors, lessons, start, unmarked, step)
         if not checked.is_clear or check_only:
-            verdict = _verdict(checked, _smallest(album))
-            reason = verdict if checked.is_clear else f"{_kept(album)} {verdict}"
+            reason = _verdict(checked) if checked.is_clear else f"{_kept(album)} {_next_step(checked, album)}"
             return Learning(False, collections, marked, checked, reason)
         end = train_projection(vectors, lessons, start, unmarked, step)
     share = checked.strength  # of the way from the start
@@ -68,7 +67,7 @@ def learn(
     )
     learnt = Learnt(projection.dimension, collections, marked, tuple(checked.taught))
     album.learn(projection, learnt, checked.calibration)
-    return Learning(True, collections, marked, checked, _verdict(checked, ""))
+    return Learning(True, collections, marked, checked, _verdict(checked))
 
 
 def collections_enough(album: Album) -> int:
@@ -80,7 +79,7 @@ def too_few(collections: int) -> str:
     """What to say of an album that has that many collections, and not enough."""
     return (
         f"To learn, it wants at least {FEWEST_COLLECTIONS} collections of {FEWEST_PHOTOS} photos or more, and it has "
-        f"{collections}: keep more things, and learn again."
+        f"{collections}: mark four photos or more of other things, and learn again."
     )
 
 
@@ -88,25 +87,26 @@ def _kept(album: Album) -> str:
     return f"The album goes on searching {'with what it learnt before' if album.learnt else 'as before'}."
 
 
-def _smallest(album: Album) -> str:
-    """The names of the two collections with the fewest photos, which have the most to gain from more."""
+def _next_step(checked: Check, album: Album) -> str:
+    """Why it was refused, and what to do next."""
     by_size = sorted(album.collections.all().values(), key=lambda one: len(one.right))
-    return " and ".join(f"“{one.name}”" for one in by_size[:2])
+    more = f"Mark about ten more photos of {' and of '.join(f'“{one.name}”' for one in by_size[:2])}, and learn again."
+    if checked.taught.low <= 0:
+        return f"With these marks it cannot be told yet whether learning helps. {more}"
+    if checked.taught.value < LEAST_GAIN:
+        return f"With these marks learning would help too little. {more}"
+    return (
+        "Things that are in no collection would be found less well. Mark ten photos each of a few more things, and "
+        "learn again."
+    )
 
 
-def _verdict(checked: Check, smallest: str) -> str:
-    """What the cross-validation says, in sentences."""
-    taught, untaught = checked.taught, checked.untaught
+def _verdict(checked: Check) -> str:
+    """What the cross-validation says of a learning that helps."""
     figures = f"mAP {100 * checked.before:.1f} before and {100 * checked.after:.1f} after"
     gains, loses = (
-        f"{100 * one.value:+.1f} ({100 * one.low:+.1f} to {100 * one.high:+.1f})" for one in (taught, untaught)
+        f"{100 * one.value:+.1f} ({100 * one.low:+.1f} to {100 * one.high:+.1f})"
+        for one in (checked.taught, checked.untaught)
     )
     found = f"Photos that were left out find the others of their collection with {figures}: {gains}."
-    if taught.low <= 0:
-        return f"{found} That may be chance. Next, keep about ten more photos of {smallest}, and learn again."
-    if taught.value < LEAST_GAIN:
-        return f"{found} That is too little to change the album for. Next, keep about ten more photos of {smallest}."
-    others = f"Collections that were left out: {loses}."
-    if untaught.value < -TOLERATED_LOSS:
-        return f"{found} {others} What it is not taught would suffer: keep more, and other, things."
-    return f"{found} {others}"
+    return f"{found} Collections that were left out: {loses}."

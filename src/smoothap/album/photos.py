@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import unicodedata
 from calendar import timegm
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from smoothap.album import postings
+from smoothap.album.dates import Dated, dated
 
 if TYPE_CHECKING:
     from smoothap.album.store import Store
@@ -59,6 +62,12 @@ class Photo:
     taken: datetime | None = None
     camera: str | None = None
     columns: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def dated(self) -> Dated:
+        """When it was taken, and what says so: its camera, the name of its file, or the file's own time."""
+        taken = None if self.taken is None else seconds_of(self.taken)
+        return dated(taken, os.fsencode(self.path), round(self.modified * 1e9))
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Photo:
@@ -242,17 +251,26 @@ class Photos(Sequence[Photo]):
                 values[rows] = value.decode(errors="surrogatepass")
         return values
 
+    @cached_property
+    def search_texts(self) -> list[str]:
+        """All paths, in order, as they are searched for words."""
+        return [plain_letters(path) for path in self.paths()]
+
     def contents(self) -> list[bytes]:
         """The SHA-256 of each file, b"" where it is not known."""
         return self._column("sha256", b"")
 
+    def dates(self) -> list[Dated]:
+        """When each photo was taken, in order, and what says so."""
+        return [dated(*facts) for facts in self._columns("taken, path, modified", (None, b"", 0))]
+
     def _column(self, name: str, missing: bytes) -> list[bytes]:
+        return [value for (value,) in self._columns(name, (missing,))]
+
+    def _columns(self, names: str, missing: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         with self._store.database.reading() as connection:
-            rows = connection.execute(f"SELECT id, {name} FROM photo ORDER BY id").fetchall()
-        ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
-        if np.array_equal(ids, self.ids):
-            return [value for _, value in rows]
-        known = dict(rows)
+            rows = connection.execute(f"SELECT id, {names} FROM photo ORDER BY id").fetchall()
+        known = {identity: tuple(facts) for identity, *facts in rows}
         return [known.get(identity, missing) for identity in self.ids.tolist()]
 
 
@@ -282,6 +300,14 @@ def unpacked_columns(text: str | None) -> dict[str, str]:
 def spelled(text: str) -> str:
     """Text in UTF-8, which a folder's name need not be: what is not is spelled out."""
     return text.encode(errors="backslashreplace").decode()
+
+
+def plain_letters(text: str) -> str:
+    """Text in small letters without accents, to be compared."""
+    if text.isascii():
+        return text.lower()
+    parts = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(letter for letter in parts if not unicodedata.combining(letter))
 
 
 def is_inside(path: bytes) -> bool:

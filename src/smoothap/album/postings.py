@@ -11,10 +11,11 @@ import sqlite3
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
+
+from smoothap.album.dates import dated
 
 SCHEMA = (
     "CREATE TABLE posting (name TEXT NOT NULL, value BLOB NOT NULL, block INTEGER NOT NULL, number INTEGER NOT NULL, "
@@ -23,7 +24,6 @@ SCHEMA = (
 )
 BLOCK = 1 << 15
 _BITMAP = BLOCK // 8  # bytes; a list of ids is shorter
-_EPOCH = datetime(1970, 1, 1)
 COLUMN = "column:"  # in front of the names of the user's own columns
 
 _DAMAGED = "The index in album.db is damaged: copy the album again, or delete it and index the photos again."
@@ -43,14 +43,15 @@ def keys_of(record: Mapping[str, Any], columns: Mapping[str, str]) -> set[Key]:
         keys.add(("label", record["label"].encode()))
     if record["camera"]:
         keys.add(("camera", record["camera"].encode()))
-    keys.add(("day", b"" if record["taken"] is None else day_of(record["taken"]).encode()))
+    keys |= date_keys(record)
     keys.update((COLUMN + name, value.encode(errors="surrogatepass")) for name, value in columns.items())
     return keys
 
 
-def day_of(seconds: int) -> str:
-    """The day of a time in seconds since 1970, such as 2024-06-01."""
-    return (_EPOCH + timedelta(seconds=seconds)).date().isoformat()
+def date_keys(record: Mapping[str, Any]) -> set[Key]:
+    """The day of a photo and what says so, each empty where nothing does."""
+    when = dated(record["taken"], record["path"], record["modified"])
+    return {("day", (when.day or "").encode()), ("dated by", (when.by or "").encode())}
 
 
 def change(connection: sqlite3.Connection, taken: Iterable[tuple[int, Key]], given: Iterable[tuple[int, Key]]) -> None:

@@ -25,10 +25,10 @@ import pyarrow.parquet as pq
 
 from smoothap._core.files import write_atomically
 from smoothap._core.progress import Progress
+from smoothap.album.dates import day_of
 from smoothap.album.given_photos import GivenPhotos
 from smoothap.album.identity import ModelIdentity, identity_of, load_model
 from smoothap.album.photos import NOTHING_KNOWN, is_inside
-from smoothap.album.postings import day_of
 from smoothap.album.prepare import Embedded, Wanted, embed_files
 from smoothap.album.sources import Source
 from smoothap.album.walk import PhotoFile, Refusal, Walk, container_of, read_refusals

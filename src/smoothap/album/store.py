@@ -403,6 +403,16 @@ class Store:
             taken, given = (((one["id"], key) for one in some for key in _keys(one)) for some in (before, after))
             postings.change(connection, taken, given)
 
+    def find_by_dates(self) -> None:
+        """Let photos be found by dates of files and of their names, in an album from before there were any."""
+        with self.database.reading() as connection:
+            if postings.counts(connection, "dated by") or not read_settings(connection).photos:
+                return
+        with self._committing() as (connection, _):
+            connection.execute("DELETE FROM posting WHERE name='day'")
+            keys = ((record["id"], key) for record in self.records() for key in postings.date_keys(record))
+            postings.change(connection, (), keys)
+
     def learn(self, projection: Projection, learnt: Mapping[str, Any], calibration: Mapping[str, Any] | None) -> None:
         """Search in projected vectors from now on, calibrated again; the model's own stay, for `unlearn`."""
         snapshot = self.snapshot()

@@ -221,6 +221,7 @@ def bring_up_to_date(
         raise ValueError(f"workers is how many photos are read at once, at least 1, not {workers}.")
     store, describers = album.store, list[Describer]()
     with store.writing():
+        store.find_by_dates()
         if album.has_people if people is None else people:
             describers.append(album.face_space().describer())
         if album.has_regions if regions is None else regions:

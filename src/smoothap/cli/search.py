@@ -29,8 +29,11 @@ class Only:
     ----------
     folder
         In this folder, relative to the photo folder, and in those inside it.
+    text
+        With these words in their path, in any case of letters and with or without accents.
     since
-        Taken on this day or later: 2024-06-01, 2024-06 or 2024, by the camera's clock.
+        Taken on this day or later: 2024-06-01, 2024-06 or 2024, by the camera's clock; where it says nothing, by the
+        file's name or its own time.
     until
         Taken on this day or before, or in this month or year or before.
     camera
@@ -44,6 +47,7 @@ class Only:
     """
 
     folder: str | None = None
+    text: str | None = None
     since: str | None = None
     until: str | None = None
     camera: str | None = None
@@ -59,7 +63,8 @@ class Only:
         since = None if self.since is None else day(self.since)
         until = None if self.until is None else day(self.until, last=True)
         where = tuple(key_values(self.where, "--where").items())
-        return Filter(self.folder, since, until, self.camera, self.collection, self.in_no_collection, where)
+        collection, outside = self.collection, self.in_no_collection
+        return Filter(self.folder, self.text, since, until, self.camera, collection, outside, where)
 
 
 _ALL_PHOTOS = Only()
@@ -208,15 +213,16 @@ def _sentence(expected: Expectation) -> str:
 
 
 def _about_filter(album: Album, where: Filter) -> str:
-    """How many photos passed; a photo without a date is in no range of dates, and nobody should wonder."""
-    from smoothap.album.filters import undated
-
+    """How many photos passed; and how many have no date, or none but that of their file, so that nobody wonders."""
     passing = album.passing(where)
     assert passing is not None
     said = f"{int(passing.sum()):,} of {len(album):,} photos pass the filter."
-    without_date = undated(album.photos)
-    if without_date and (where.since is not None or where.until is not None):
-        said += f" {without_date:,} have no date and are in no range of dates."
+    if where.since is not None or where.until is not None:
+        counts = album.photos.counts("dated by")
+        if by_file := counts.get(b"file"):
+            said += f" {by_file:,} are dated by the time of their file, as neither camera nor name says more."
+        if unknown := counts.get(b""):
+            said += f" {unknown:,} have no date and are in no range of dates."
     return said
 
 

@@ -4,11 +4,13 @@ import contextlib
 import threading
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from smoothap.album import Album, Filter
 from smoothap.album.copies import ALIKE, Copies, copies_in, not_copies
+from smoothap.album.order import Order
 from smoothap.album.queries import corrected
 from smoothap.album.search import Ranking
 from smoothap.plots.rankings import precision_recall
@@ -158,16 +160,31 @@ def moved_by_marks(album: Album, vector: np.ndarray, right: tuple[int, ...], wro
     return corrected(vector, *(album.vectors[album.photos.rows_of(ids)] for ids in (right, wrong)))
 
 
+class PhotoList(NamedTuple):
+    """Photos that pass a filter: how many; the rows to show, copies folded; the row that put each there; all that pass.
+
+    `passing` (n,) is None where all do.
+    """
+
+    number: int
+    shown: np.ndarray
+    places: np.ndarray
+    passing: np.ndarray | None
+
+
 def listed(
-    album: Album, where: Filter | None, _kept: str, stacks: Stacks | None, _version: str
-) -> tuple[int, np.ndarray, np.ndarray | None]:
-    """How many photos pass a filter, of those the rows in their order, copies folded, and which pass (n,), None: all.
+    album: Album, where: Filter | None, _kept: str, stacks: Stacks | None, _version: str, order: Order | None = None
+) -> PhotoList:
+    """The photos that pass a filter, in an order, by default that of the album.
 
     `_kept` and `_version` change with the collections and with the stacks.
     """
     passing = album.passing(where)
     rows = np.arange(len(album)) if passing is None else np.flatnonzero(passing)
-    return len(rows), rows if stacks is None else stacks.folded(rows)[1], passing
+    if order is not None:
+        rows = order.sorted(rows)
+    first, shown = (np.arange(len(rows)), rows) if stacks is None else stacks.folded(rows)
+    return PhotoList(len(rows), shown, rows[first], passing)
 
 
 def in_order(

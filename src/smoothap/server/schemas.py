@@ -20,6 +20,7 @@ from pydantic_core import PydanticCustomError
 from smoothap.album import Filter
 from smoothap.album.collections import LONGEST_NAME
 from smoothap.album.learning import FEWEST_COLLECTIONS, FEWEST_PHOTOS
+from smoothap.album.order import By
 
 Identity = Annotated[int, Field(ge=0, le=2**53)]  # what a browser can count to
 PhotoId = Annotated[int, Path(ge=0, le=2**53)]
@@ -29,10 +30,11 @@ PictureKey = Annotated[str | None, Query(max_length=100, description="The photo'
 Ids = Annotated[list[Identity], Field(max_length=20_000)]
 
 _COLUMN_AND_VALUE = "^[^=]+="
+_PLAIN = ("folder", "text", "since", "until", "camera", "in_no_collection")  # filters that are what they say
 _RESERVED = ("id", "label", "path")  # which a photo has beside the columns of a table
 _EXAMPLE_HIT: dict[str, Any] = {
     "id": 7, "rank": 1, "score": 0.93, "path": "shoes/red.jpg", "label": "4711", "columns": {"brand": "acme"},
-    "picture": "9f2c41d07be8a635", "right": None, "copies": [],
+    "picture": "9f2c41d07be8a635", "day": "2016-03-19", "dated_by": "name", "right": None, "copies": [],
 }  # fmt: skip
 
 
@@ -72,7 +74,10 @@ class Filters(BaseModel, extra="forbid"):
     """Which photos are looked at; all that is given has to hold."""
 
     folder: str | None = Field(None, max_length=4_096, description="Relative to the photo folder, with those in it.")
-    since: date | None = Field(None, description="The first day, by the camera's clock.")
+    text: str | None = Field(
+        None, max_length=1_000, description="Words that are all in the path, in any case and with or without accents."
+    )
+    since: date | None = Field(None, description="The first `day` of a photo.")
     until: date | None = Field(None, description="The last day, counted in.")
     camera: str | None = Field(None, max_length=200, description="A camera's name, or a part of it.")
     collection: Identity | Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
@@ -87,22 +92,35 @@ class Filters(BaseModel, extra="forbid"):
 
     def filter(self) -> Filter:
         """The same for the album."""
-        given = {name: getattr(self, name) for name in ("folder", "since", "until", "camera", "in_no_collection")}
+        given = {name: getattr(self, name) for name in _PLAIN}
         columns = tuple((name, value) for name, _, value in (each.partition("=") for each in self.where))
         return Filter(collection=self.collection, columns=columns, **given)
 
 
-class PhotoListRequest(Filters):
-    """Photos of the album in their order."""
+class StackedRequest(Filters):
+    """Photos that pass, and whether copies are one."""
 
-    offset: int = Field(0, ge=0, le=10_000_000)
-    limit: int = Field(60, ge=1, le=200)
     stacked: bool = Field(False, description="Copies of one photo as one, the best, where the first of them is.")
 
 
-class SearchOptions(PhotoListRequest):
+class SectionsRequest(StackedRequest):
+    """The sections of the album in an order."""
+
+    order: By
+
+
+class PhotoListRequest(StackedRequest):
+    """Photos of the album in an order."""
+
+    order: By | None = Field(None, description="Without it, as they came into the album.")
+    offset: int = Field(0, ge=0, le=10_000_000)
+    limit: int = Field(60, ge=1, le=200)
+
+
+class SearchOptions(StackedRequest):
     """What every search can ask for, whatever its query is."""
 
+    offset: int = Field(0, ge=0, le=10_000_000)
     limit: int = Field(20, ge=1, le=1_000, description="How many hits, or groups, at most.")
     min_score: float | None = Field(None, ge=-1, le=1, description="Only photos that score at least this.")
     recall: float | None = Field(
@@ -213,6 +231,10 @@ class PhotoInfo(BaseModel):
     label: str | None
     columns: dict[str, str] = Field(description="What else the album's table says of it.")
     picture: str
+    day: str | None = Field(description="The day that it is of, such as 2024-06-01.")
+    dated_by: Literal["camera", "name", "file"] | None = Field(
+        description="What says so: the camera, the name of the file, or the file's own time."
+    )
     copies: list[int] = Field([], description="Other photos of the list that are copies of it, and not listed.")
 
 
@@ -291,6 +313,21 @@ class PhotoPage(Listing):
     """Photos of an album in their order, or of a collection."""
 
     photos: list[PhotoInfo]
+
+
+class Section(BaseModel):
+    """A month, a folder ("" for the photo folder itself) or a first letter, and where it starts in the list."""
+
+    title: str = Field(examples=["March 2016"])
+    start: int
+    photos: int
+
+
+class PhotoSections(BaseModel):
+    """The sections of a list in order; `version` is that of the list."""
+
+    version: str
+    sections: list[Section]
 
 
 class Copy(PhotoInfo):

@@ -19,6 +19,7 @@ from smoothap.album import Album, Filter
 from smoothap.album.copies import best_first
 from smoothap.album.engines.codes import Bounded
 from smoothap.album.filters import cameras_of, days_of, folders_of, undated
+from smoothap.album.order import order_of
 from smoothap.album.photos import Photo
 from smoothap.album.prepare import plain_jpeg
 from smoothap.data.reading import PixelBox, UnreadableImage, read_image
@@ -27,7 +28,7 @@ from smoothap.plots.text import visible
 from smoothap.server import schemas
 from smoothap.server.batching import Batching
 from smoothap.server.decoder import Decoder
-from smoothap.server.rankings import Stacks, in_order, listed, ranked
+from smoothap.server.rankings import PhotoList, Stacks, in_order, listed, ranked
 
 _RANKINGS_KEPT, _SCORES_KEPT = 32, 6_400_000  # for the next page of an answer
 _LISTS_KEPT = 4  # of the album in its order, and of rankings in theirs
@@ -49,6 +50,7 @@ class ServedAlbum:
         # Without a reference to this object, which would then hold the album's files open until a cycle is collected.
         self.ranking = lru_cache(kept)(partial(ranked, album, self.labels))
         self._kept_list = lru_cache(_LISTS_KEPT)(partial(listed, album))
+        self._order = lru_cache(_LISTS_KEPT)(partial(order_of, album.photos))
         self._batching = batching or Batching()
         self._model: Any = None  # once it is loaded
         self._loading = threading.Lock()
@@ -222,9 +224,10 @@ class ServedAlbum:
         return hits
 
     def _known(self, photo: Photo) -> dict[str, Any]:
+        when = photo.dated
         return {
             "id": photo.id, "path": schemas.plain(photo.path), "label": photo.label, "columns": photo.columns,
-            "picture": self.picture_key(photo),
+            "picture": self.picture_key(photo), "day": when.day, "dated_by": when.by,
         }  # fmt: skip
 
     def facts(self, identity: int, albums: Sequence["ServedAlbum"]) -> schemas.Photo:
@@ -258,15 +261,26 @@ class ServedAlbum:
 
     def listed(self, request: schemas.PhotoListRequest) -> schemas.PhotoPage:
         """A page of the album in its order."""
-        version = self.list_version(request.stacked)
-        stacks = self.stacks if request.stacked else None
-        number, rows, passing = self._kept_list(*self.filter(request), stacks, version)
-        shown = rows[request.offset : request.offset + request.limit]
-        copies = [[] for _ in shown] if stacks is None else stacks.copies(shown, passing)
-        photos = zip(self.album.photos.at(shown), copies, strict=True)
-        return schemas.PhotoPage(
-            version=version, total=len(rows), folded=number - len(rows), photos=[self.photo(*each) for each in photos]
-        )
+        version, kept = self._list_of(request)
+        shown = kept.shown[request.offset : request.offset + request.limit]
+        copies = self.stacks.copies(shown, kept.passing) if request.stacked else [[] for _ in shown]
+        photos = [self.photo(*each) for each in zip(self.album.photos.at(shown), copies, strict=True)]
+        total = len(kept.shown)
+        return schemas.PhotoPage(version=version, total=total, folded=kept.number - total, photos=photos)
+
+    def sections(self, request: schemas.SectionsRequest) -> schemas.PhotoSections:
+        """The sections of the album in an order, from end to end."""
+        version, kept = self._list_of(request)
+        sections = [
+            schemas.Section(title=schemas.plain(title), start=start, photos=number)
+            for title, start, number in self._order(request.order).sections(kept.places)
+        ]
+        return schemas.PhotoSections(version=version, sections=sections)
+
+    def _list_of(self, request: schemas.PhotoListRequest | schemas.SectionsRequest) -> tuple[str, PhotoList]:
+        version, stacks = self.list_version(request.stacked), self.stacks if request.stacked else None
+        order = None if request.order is None else self._order(request.order)
+        return version, self._kept_list(*self.filter(request), stacks, version, order)
 
     def list_version(self, stacked: bool) -> str:
         """The version of a list: with copies stacked, it changes with the stacks too."""

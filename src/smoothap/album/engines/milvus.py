@@ -348,7 +348,7 @@ def expressed(where: Filter | None, photos: Photos | None) -> tuple[str, bool]:
     if where is None or photos is None:
         return "", False
     terms: list[str] = []
-    is_whole = where.collection is None and not where.in_no_collection
+    is_whole = where.collection is None and not where.in_no_collection and where.text is None
     if where.folder is not None and (parts := [part for part in where.folder.split("/") if part not in ("", ".")]):
         folder = "/".join(parts)
         is_whole &= _is_plain(folder)

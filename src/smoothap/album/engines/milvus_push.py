@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothap._core.progress import Progress
+from smoothap.album.dates import dated
 from smoothap.album.engines import milvus
 from smoothap.album.engines.milvus import (
     LONGEST_TEXT,
@@ -375,10 +376,11 @@ def _fields(record: Mapping[str, Any]) -> dict[str, Any]:
     """What filters ask for, of a photo as the table has it."""
     folder = record["path"].rpartition(b"/")[0].decode(errors="backslashreplace")
     columns = unpacked_columns(record["columns"])
+    when = dated(record["taken"], record["path"], record["modified"]).seconds
     return {
         "folder": folder[:LONGEST_TEXT],
         "label": (record["label"] or "")[:LONGEST_TEXT],
         "camera": (record["camera"] or "")[:LONGEST_TEXT],
-        "day": UNDATED if record["taken"] is None else record["taken"] // 86_400,
+        "day": UNDATED if when is None else when // 86_400,
         "columns": {spelled(name): spelled(value)[:LONGEST_TEXT] for name, value in columns.items()},
     }

@@ -144,13 +144,15 @@ def keep(served: KeepingAlbum, key: CollectionKey, asked: schemas.SearchRequest)
 def photos(
     served: KeepingAlbum,
     key: CollectionKey,
+    side: Literal["right", "wrong"] = "right",
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
     limit: Annotated[int, Query(ge=1, le=200)] = 60,
 ) -> schemas.PhotoPage:
-    """The photos that belong to a collection, in the order in which they were kept."""
-    version, right, photos = served.collections_version, served.album.collections[key].right, served.album.photos
-    shown = [served.photo(photo) for photo in photos.at(photos.rows_of(right[offset : offset + limit]))]
-    return schemas.PhotoPage(version=version, total=len(right), photos=shown)
+    """The photos that belong to a collection, or do not, in the order in which they were marked."""
+    version, one, photos = served.collections_version, served.album.collections[key], served.album.photos
+    marked = one.right if side == "right" else one.wrong
+    shown = [served.photo(photo) for photo in photos.at(photos.rows_of(marked[offset : offset + limit]))]
+    return schemas.PhotoPage(version=version, total=len(marked), photos=shown)
 
 
 @router.post("/{key}/next")

@@ -25,6 +25,12 @@ def photos(served: ChosenAlbum, question: Annotated[schemas.PhotoListRequest, Qu
     return served.listed(question)
 
 
+@router.get("/sections")
+def sections(served: ChosenAlbum, question: Annotated[schemas.SectionsRequest, Query()]) -> schemas.PhotoSections:
+    """The months, folders or letters of the same list, to jump to."""
+    return served.sections(question)
+
+
 @router.post("", dependencies=[Depends(may_write)])
 async def add_photos(
     server: Server, served: ChosenAlbum, form: Annotated[schemas.NewPhotos, Form(media_type="multipart/form-data")]
