@@ -5,13 +5,15 @@ import { $, make } from "./elements.js";
 import { bytes as spokenBytes, number, withKey, words } from "./strings.js";
 
 export class CollectionCard {
-  // page: {say(text), failed(error), chosen(), showMembers(), showNext()}
+  // page: {say(text), failed(error), chosen(), showMembers(side), showNext(), export(files)}
   constructor(collections, page) {
     Object.assign(this, { collections, page });
     $("collection").hidden = $("collections-open").hidden = false;
     $("collection-choice").addEventListener("change", () => this.choose());
     $("collection-undo").addEventListener("click", () => this.undo());
     $("collection-show").addEventListener("click", () => page.showMembers());
+    $("collection-wrong").addEventListener("click", () => page.showMembers("wrong"));
+    $("collection-export").addEventListener("click", () => page.export({ collection: collections.chosen, remove_place: $("collection-no-places").checked }));
     $("collection-next").addEventListener("click", () => page.showNext());
     $("collections-open").addEventListener("click", () => this.open());
     $("collection-create").addEventListener("submit", (event) => this.submit(event, "collection-name", (name) => this.create(name)));
@@ -112,6 +114,8 @@ export class CollectionCard {
     $("collection-count").textContent = current ? words.counts(counts, current.away) : words.howToKeep;
     $("collection-show").disabled = current === null || counts.right === 0;
     $("collection-next").disabled = current === null || counts.right === 0;
+    $("collection-wrong").hidden = counts.wrong === 0;
+    $("collection-wrong").textContent = words.wrongOnes(counts.wrong);
     $("collection-undo").disabled = undo === null && !this.collections.waiting;
     $("collection-undo").title = undo === null ? words.nothingToUndo : withKey(words.undo(undo.what), "Z");
     $("collections-count").textContent = list.length;

@@ -4,7 +4,7 @@ import { askJson } from "./ask.js";
 import { $, make, visible } from "./elements.js";
 import { words } from "./strings.js";
 
-const FIELDS = { folder: "filter-folder", since: "filter-since", until: "filter-until", camera: "filter-camera", collection: "filter-collection" };
+const FIELDS = { text: "names", folder: "filter-folder", since: "filter-since", until: "filter-until", camera: "filter-camera", collection: "filter-collection" };
 
 export class Filters {
   // changed(): another choice was made. failed(error)
@@ -12,8 +12,8 @@ export class Filters {
     Object.assign(this, { base, page, stacksByItself: album.keeps }); // where it can be told that a photo is no copy
     $("filters").hidden = false;
     $("filter-stacked").checked = album.keeps;
-    for (const id of Object.values(FIELDS)) $(id).addEventListener("change", () => this.changed());
-    for (const id of ["filter-stacked", "filter-rerank"]) $(id).addEventListener("change", () => this.changed());
+    const [, ...fields] = Object.values(FIELDS); // what is typed as a name is looked for while one types
+    for (const id of [...fields, "filter-stacked", "filter-rerank"]) $(id).addEventListener("change", () => this.changed());
     $("filter-clear").addEventListener("click", () => this.clear());
   }
 
@@ -49,7 +49,7 @@ export class Filters {
   // What is asked of a photo, for the server.
   get where() {
     const where = {};
-    for (const [name, id] of Object.entries(FIELDS)) if ($(id).value && !$(id).disabled) where[name] = $(id).value;
+    for (const [name, id] of Object.entries(FIELDS)) if ($(id).value.trim() && !$(id).disabled) where[name] = $(id).value.trim();
     if (where.collection === undefined) return where;
     const { collection, ...rest } = where;
     return collection === "none" ? { ...rest, in_no_collection: true } : { ...rest, collection: Number(collection) };
@@ -70,7 +70,7 @@ export class Filters {
     for (const [name, id] of Object.entries(FIELDS)) $(id).value = filters[name] ?? "";
     $("filter-stacked").checked = stacked ?? this.stacksByItself;
     this.showCount();
-    if (Object.keys(filters).length) $("filter-details").open = true;
+    if (Object.keys(filters).some((name) => name !== "text")) $("filter-details").open = true;
   }
 
   clear() {
@@ -84,7 +84,8 @@ export class Filters {
   }
 
   showCount() {
-    const number = Object.values(FIELDS).filter((id) => $(id).value && !$(id).disabled).length;
+    const [, ...fields] = Object.values(FIELDS);
+    const number = fields.filter((id) => $(id).value && !$(id).disabled).length;
     $("filter-count").textContent = number || "";
     $("filter-clear").hidden = number === 0;
   }

@@ -3,6 +3,7 @@
 import { CollectionCard } from "./collection_card.js";
 import { Collections } from "./collections.js";
 import { $, button, make } from "./elements.js";
+import { exportFiles } from "./exporting.js";
 import { withKey, words } from "./strings.js";
 
 export class Keeping {
@@ -14,7 +15,8 @@ export class Keeping {
       changed: () => this.changed(), failed: page.failed, unsent: (number) => this.showUnsent(number),
     });
     this.card = new CollectionCard(this.collections, {
-      say: page.say, failed: page.failed, chosen: () => this.chosen(), showMembers: () => this.showMembers(), showNext: () => this.showNext(),
+      say: page.say, failed: page.failed, chosen: () => this.chosen(), showMembers: (side) => this.showMembers(side), showNext: () => this.showNext(),
+      export: (files) => exportFiles(column, files, { ...page, say: (text) => { $("collection-said").textContent = text; } }),
     });
     $("marks-note").textContent = words.searchWithMarks;
     $("keep-above").addEventListener("click", () => this.keepList());
@@ -169,8 +171,8 @@ export class Keeping {
     }
   }
 
-  showMembers() {
-    return this.page.go({ members: this.collections.chosen });
+  showMembers(side = null) {
+    return this.page.go({ members: this.collections.chosen, side });
   }
 
   // The photos most worth a look; a second time, others.
@@ -189,7 +191,7 @@ export class Keeping {
     else this.seen.clear();
     await this.collections.queue; // so that the server knows all marks
     const answer = await this.show({ next: key, seen: [...this.seen] });
-    if (answer !== null) this.page.say($("found-note").textContent);
+    if (answer !== null) this.page.say($("found-note").textContent, !$("found-note").checkVisibility()); // the card may be in the sheet
   }
 
   // The column shows an answer: say what can be done with it.
@@ -210,7 +212,7 @@ export class Keeping {
     column.tools.replaceChildren(...tools);
     this.saw();
     const name = this.collections.current?.name;
-    if (question?.members !== undefined) column.note.textContent = words.members(column.total, name);
+    if (question?.members !== undefined) column.note.textContent = (question.side ? words.wrongMembers : words.members)(column.total, name);
     if (question?.next !== undefined) column.note.textContent = words.worthALook(name);
   }
 

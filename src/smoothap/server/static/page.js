@@ -4,7 +4,9 @@ import { keepPlace, keptState, readView, replaceView } from "./address.js";
 import { app, isOfPerson, marksForNow, names } from "./app.js";
 import { askJson, onBack } from "./ask.js";
 import { ShareBox } from "./box.js";
+import { Browsing } from "./browsing.js";
 import { Column } from "./column.js";
+import { CopiesView } from "./copies.js";
 import { $, make } from "./elements.js";
 import { follow } from "./events.js";
 import { PhotoFaces } from "./faces.js";
@@ -13,6 +15,8 @@ import { Keeping } from "./keeping.js";
 import { Learning } from "./learning.js";
 import { People } from "./people.js";
 import { beginScores, clearMarks, markForNow, search, searchAgain, showCalibration, showMarks } from "./search.js";
+import { Selection } from "./selection.js";
+import "./sheet.js";
 import { Slider } from "./slider.js";
 import { Stack } from "./stack.js";
 import { words } from "./strings.js";
@@ -21,7 +25,10 @@ import { Viewer } from "./viewer.js";
 import { browse, drawOne, go, goTo, leave, pick, show, take, view } from "./views.js";
 
 const ROLES = ["before", "after"];
-let versions = null; // of the albums, as the server told last
+const EVERY = 2000; // milliseconds between two readings of an album that changes
+let known = null; // the version of each album, as the server told last
+let renewing = null; // the next reading
+let renewed = 0; // when it was read last
 
 app.slider = new Slider(() => search());
 app.box = new ShareBox($("stage"), $("query-image"), $("box"), () => {
@@ -64,7 +71,7 @@ document.addEventListener("keydown", (event) => {
   if (event.target.matches?.("input:not([type=range]):not([type=radio])")) return;
   if (event.target.matches?.("select")) return;
   const action = {
-    n: drawOne, u: () => $("choose").click(), s: () => !$("again").disabled && searchAgain(),
+    "/": () => !$("names-form").hidden && $("names").focus(), n: drawOne, u: () => $("choose").click(), s: () => !$("again").disabled && searchAgain(),
     ...((isOfPerson(app.columns[0]) ? app.people.keys() : app.keeping?.keys(event.shiftKey)) ?? {}),
   }[event.key.toLowerCase()];
   if (action) {
@@ -90,6 +97,7 @@ $("spaces").addEventListener("change", () => {
 });
 $("tab-photos").addEventListener("click", leave);
 $("tab-people").addEventListener("click", () => goTo({ people: true }));
+$("review").addEventListener("click", () => goTo({ copies: true }));
 $("keys-open").addEventListener("click", () => $("keys").showModal());
 for (const button of document.querySelectorAll("dialog .close")) {
   button.addEventListener("click", () => button.closest("dialog").close());
@@ -130,6 +138,7 @@ async function begin() {
     failed(error);
     return;
   }
+  known = versions(app.server.albums);
   build(app.server);
   const { albums, start } = app.server;
   const isTwo = albums.length === 2;
@@ -147,7 +156,7 @@ async function begin() {
   const ready = Promise.all([app.keeping?.begin(), app.filters?.begin(null)]); // while the photos are on their way
   const showCollections = () => app.filters?.showCollections(app.keeping?.collections.list ?? null);
   const first = readView();
-  const isSpecial = Object.keys(first.filters).length || first.people || [first.chosen, first.members, first.next, first.person].some((each) => each !== null);
+  const isSpecial = Object.keys(first.filters).length || first.people || first.copies || [first.chosen, first.members, first.next, first.person].some((each) => each !== null);
   if (isSpecial) {
     await ready; // so that there is what it names
     showCollections();
@@ -178,14 +187,20 @@ function build(server) {
     pick: (column, id) => pick(column, id),
     look: (column, place) => viewer.open(column, place),
     unstack: (column, hit) => stack.open(column, hit),
-    filter: () => app.filters?.question ?? {},
+    filter: () => ({ ...app.filters?.question, order: app.browsing?.order }),
     reranks: () => !other && $("filter-rerank").checked, // a comparison shows what the two models themselves do
-    isFiltered: () => Object.keys(app.filters?.where ?? {}).length > 0,
+    none,
+    sections: (column) => app.browsing?.ask(column) ?? null,
+    at: (place) => app.browsing?.at(place),
     marks: (hit) => app.keeping !== null || Boolean(hit.rank),
     mark: (column, hits, kind) => (isOfPerson(column) ? app.people.mark(hits, kind) : app.keeping ? app.keeping.mark(hits, kind) : markForNow(column, hits, kind)),
     markOf: (column, hit) => (isOfPerson(column) ? app.people.markOf(hit) : app.keeping ? app.keeping.markOf(hit) : column.marks.get(hit.id)),
     saw: () => app.keeping?.saw(),
-    shown: (column, answer) => (isOfPerson(column) ? app.people.shown(column) : app.keeping?.shown(column, answer)),
+    shown: (column, answer) => {
+      app.browsing?.shown(column);
+      if (isOfPerson(column)) app.people.shown(column);
+      else app.keeping?.shown(column, answer);
+    },
   };
   app.columns = server.albums.map((album, number) => new Column(album, number, other ? ROLES[number] : "alone", page));
   const [column] = app.columns;
@@ -196,7 +211,7 @@ function build(server) {
   const spaces = { face: app.people !== null, region: !other && album.regions };
   for (const [space, is] of Object.entries(spaces)) $(`space-${space}`).parentElement.hidden = !is;
   $("spaces").hidden = !Object.values(spaces).includes(true);
-  $("collection-places-row").hidden = !server.local;
+  $("collection-places-row").hidden = $("collection-export").hidden = !server.local;
   app.keeping = other || !album.keeps ? null : new Keeping(column, {
     ...told, go: goTo, marksForNow, markForNow: (hits, kind) => markForNow(column, hits, kind),
     search: () => (app.query.ids ? goTo({ ids: app.query.ids }) : history.back()),
@@ -207,7 +222,33 @@ function build(server) {
   });
   app.learning = app.keeping && new Learning(column.base, { ...told, changed: relearnt });
   app.learning?.look();
-  app.filters = other ? null : new Filters(column.base, album, { failed, changed: goOn });
+  if (other) return;
+  app.filters = new Filters(column.base, album, { failed, changed: goOn });
+  app.browsing = new Browsing(column, { changed: goOn, named: findNames, filter: () => app.filters.question });
+  app.copies = new CopiesView(column, { failed, open: (column, hit) => stack.open(column, hit), leave });
+  app.selection = new Selection(column, {
+    ...told, mark: (hits, kind) => page.mark(column, hits, kind), marks: () => app.keeping !== null || isOfPerson(column),
+  }, server);
+  column.selection = app.selection;
+}
+
+// What to say where no photo is to be shown because of what is asked of one; null where nothing is.
+function none() {
+  const { text, ...where } = app.filters?.where ?? {};
+  if (Object.keys(where).length) return words.nonePasses;
+  return text ? words.noneNamed(text) : null;
+}
+
+// Another name is looked for, among all photos or those that are found; while one types, it is one step for Back.
+function findNames() {
+  const [column] = app.columns;
+  const isOfAlbum = app.query !== null || (column.question === null && !app.people?.isShown && !app.copies.isShown);
+  if (!isOfAlbum) goTo({});
+  else if (readView().filters.text === undefined) goOn();
+  else {
+    replaceView(view());
+    show(view(), { upload: keptState().upload });
+  }
 }
 
 // The same with another choice of photos.
@@ -218,23 +259,52 @@ function goOn() {
 
 // ---- what comes by itself
 
-// The server tells that something is new: collections and learning are looked at, and new photos shown if one looks at
-// the beginning of the list.
+const versions = (albums) => albums.map((album) => album.version).join();
+
+// The server tells that something is new: collections and learning are looked at, and new photos shown where they belong.
 function told(albums) {
-  const { keeping, filters, people } = app;
+  const { keeping, people } = app;
   if (names(albums).join() !== names(app.server.albums).join()) {
     resume();
     return;
   }
-  const version = albums.map((album) => album.version).join();
-  const isOther = versions !== null && versions !== version;
-  versions = version;
+  const isOther = known !== versions(albums);
+  known = versions(albums);
   app.learning?.follow(albums[0].learning);
   people?.follow(albums[0].people);
   keeping?.collections.look(albums[0].collections);
-  if (!isOther) return;
-  filters?.begin(keeping?.collections.list ?? null);
-  if (scrollY < innerHeight / 4 && !document.querySelector("dialog[open]")) show(view(), keptState());
+  showIndexing(albums[0].indexing ?? null);
+  if (isOther) renewSoon();
+}
+
+// How far the album is with photos that are being taken in.
+function showIndexing(indexing) {
+  $("indexing").hidden = indexing === null;
+  if (indexing === null) return;
+  $("indexing-share").value = indexing.total ? indexing.done / indexing.total : 0;
+  $("indexing-note").textContent = words.indexing(indexing);
+}
+
+// While photos come in, the list is read again every few seconds; not below a dialog, such as a photo that is looked at.
+function renewSoon() {
+  renewing ??= setTimeout(async () => {
+    renewing = null;
+    if (document.querySelector("dialog[open]")) renewSoon();
+    else await renew().catch(failed);
+  }, Math.max(0, renewed + EVERY - Date.now()));
+}
+
+async function renew() {
+  const { server, columns, keeping, filters } = app;
+  renewed = Date.now();
+  const before = server.albums[0].photos;
+  app.server = await askJson("api/v1/albums");
+  for (const [number, album] of app.server.albums.entries()) columns[number].album = album;
+  await filters?.begin(keeping?.collections.list ?? null);
+  if (app.copies?.isShown) await app.copies.display();
+  else if (!app.people?.isShown && columns[0].question?.next === undefined) await Promise.all(columns.map((column) => column.refresh())); // what is offered stays
+  const added = app.server.albums[0].photos - before;
+  if (added) say(words.added(added), true);
 }
 
 // The album has learnt, or forgotten it: what its model made of a query, and what a score means, is another thing now.

@@ -93,6 +93,7 @@ function showTab({ isPeople = false, isPerson = false, isCopies = false }) {
   $("copies").hidden = !isCopies;
   $("results").hidden = isPeople || isCopies;
   $("person").hidden = true;
+  if (isPeople || isCopies) $("arrange").hidden = true;
   document.body.classList.toggle("with-people", isPeople || isPerson);
   for (const [id, is] of [["tab-photos", !isPeople && !isPerson], ["tab-people", isPeople || isPerson]]) {
     if (is) $(id).setAttribute("aria-current", "page");
