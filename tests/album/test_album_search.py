@@ -112,6 +112,7 @@ def test_pairs_of_long_vectors_are_those_of_every_pair(monkeypatch, spread, scor
 
     monkeypatch.setattr(duplicates, "_TILE", 16)
     monkeypatch.setattr(duplicates, "_SHORT", 8)
+    monkeypatch.setattr(duplicates, "_FEW", 16)
     random = np.random.default_rng(7)
     vectors = random.standard_normal((60, 60)) * np.arange(1, 61) ** -spread
     far = random.standard_normal((60, 60))

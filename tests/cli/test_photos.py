@@ -1,20 +1,19 @@
 """`smoothap photos FOLDER`: an album in a place of its own, brought up to date, served, and opened in the browser."""
 
-import contextlib
-import http.client
-import os
-import re
-import signal
-import subprocess
-import sys
+import threading
 from pathlib import Path
 
 import pytest
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
-from smoothap.album import Album
 from smoothap.album.settings import album_place
 from smoothap.cli import app
+
+
+def take_in_and_end(albums, listener, *, watchers, **options):
+    """A server that ends when the albums are up to date."""
+    for watcher in watchers.values():
+        watcher.run(threading.Event())
 
 
 @pytest.fixture
@@ -32,9 +31,14 @@ def photos(*arguments):
 
 def test_the_album_has_a_place_of_its_own_that_is_said(place, capsys, monkeypatch):
     served = []
-    monkeypatch.setattr("smoothap.server.run.run_server", lambda *albums, **options: served.append((*albums, options)))
+
+    def run_server(*arguments, **options):
+        take_in_and_end(*arguments, **options)
+        served.append((*arguments, options))
+
+    monkeypatch.setattr("smoothap.server.run.run_server", run_server)
     monkeypatch.setattr("smoothap.album.ingest.ARCHITECTURE", str(place / "model"))
-    photos(place / "My photos", "--no-open")
+    photos(place / "My photos", "--no-open", "--no-watch")
     said = capsys.readouterr().out
     album = album_place(place / "My photos")
     assert f"Album   {album}" in said
@@ -44,19 +48,19 @@ def test_the_album_has_a_place_of_its_own_that_is_said(place, capsys, monkeypatc
     assert album.name.startswith("My-photos-")
     assert sorted(path.name for path in (place / "My photos").iterdir()) == ["class0", "class1", "class2"]
     (place / "My photos" / "new.png").write_bytes(photo_bytes(99))
-    photos(place / "My photos" / "class0" / "..", "--port", 0)  # the same folder by another way
+    photos(place / "My photos" / "class0" / "..", "--port", 0, "--no-watch")  # by another way
     assert "7 photos, 1 added, 6 unchanged" in capsys.readouterr().out
     (albums, listener, options), again = served
     assert list(albums) == ["My photos"]
-    assert len(again[0]["My photos"]) == 7
-    assert options == {"open_page": False, "watch": True}
+    assert len(again[0]["My photos"].reopened()) == 7
+    assert options["open_page"] is False
     assert listener.fileno() == -1  # closed when all is over
     assert again[2]["open_page"] is True
 
 
 def test_commands_take_the_photo_folder_for_its_album(place, capsys, monkeypatch):
-    monkeypatch.setattr("smoothap.server.run.run_server", lambda *_, **__: None)
-    photos(place / "My photos", "--no-open", "--no-people", "--model", place / "model")
+    monkeypatch.setattr("smoothap.server.run.run_server", take_in_and_end)
+    photos(place / "My photos", "--no-open", "--no-watch", "--no-people", "--model", place / "model")
     photo = next((place / "My photos").rglob("*.png"))
     for words in (["search", place / "My photos", photo], ["album", "verify", place / "My photos"]):
         capsys.readouterr()
@@ -70,6 +74,12 @@ def test_two_folders_of_one_name_have_two_albums(tmp_path):
     assert album_place(tmp_path / "a" / "Photos") != album_place(tmp_path / "b" / "Photos")
     assert album_place("/").name.startswith("photos-")
     assert "/" not in album_place(tmp_path / "a b\n/../c<>|").name
+
+
+def test_a_folder_that_is_none_is_refused_before_anything_is_made(place):
+    with pytest.raises(FileNotFoundError, match="give the folder that holds the photos"):
+        photos(place / "no", "--no-open", "--port", 0)
+    assert not album_place(place / "no").exists()
 
 
 def test_a_port_that_is_taken_is_no_reason_to_stop(place, capsys, monkeypatch):
@@ -89,39 +99,6 @@ def test_a_port_that_is_taken_is_no_reason_to_stop(place, capsys, monkeypatch):
         with pytest.raises(ValueError, match="cannot be listened on"):
             photos(place / "My photos", "--port", 8000)
     assert ports != [8000]
-
-
-@pytest.mark.slow
-def test_it_serves_and_takes_up_what_comes(place):
-    command = [sys.executable, "-u", "-m", "smoothap", "photos", str(place / "My photos"), "--no-open", "--port", "0"]
-    process = subprocess.Popen(
-        [*command, "--model", str(place / "model")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    try:
-        port, said = None, ""
-        while port is None:
-            said += process.stdout.readline()
-            found = re.search(r"Page +http://127\.0\.0\.1:(\d+)/", said)
-            port = found and int(found[1])
-            assert process.poll() is None, process.stderr.read()
-        assert '"photos":6' in ask(port, "/api/v1/albums")
-        (place / "My photos" / "new.png").write_bytes(photo_bytes(99))
-        while "1 added" not in said:
-            said += process.stdout.readline()
-            assert process.poll() is None, process.stderr.read()
-        assert '"photos":7' in ask(port, "/api/v1/albums")
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
-    assert process.returncode == 0
-    assert len(Album.open(album_place(place / "My photos"))) == 7
-
-
-def ask(port, path):
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
-        connection.request("GET", path)
-        return connection.getresponse().read().decode()
 
 
 def test_only_a_page_of_this_computer_is_watched(place, monkeypatch):

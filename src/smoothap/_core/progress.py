@@ -2,11 +2,25 @@
 
 import sys
 import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 _WIDTH = 24
 _DELAY = 2.0  # seconds before anything is shown
 _EVERY_ON_A_TERMINAL = 0.1
 _EVERY_IN_A_LOG = 30.0
+_follower: "ContextVar[Callable[[Progress], None] | None]" = ContextVar("follower", default=None)
+
+
+@contextmanager
+def followed(told: "Callable[[Progress], None]") -> Generator[None]:
+    """While this lasts, `told` is called as any progress that begins in this thread goes on; it may end the work."""
+    before = _follower.set(told)
+    try:
+        yield
+    finally:
+        _follower.reset(before)
 
 
 class Progress:
@@ -21,11 +35,13 @@ class Progress:
 
     def __init__(self, description: str, total: int, unit: str = "", shown: bool = True) -> None:
         self.description, self.total, self.unit, self.shown = description, total, unit, shown
-        self.done = 0
+        self.done, self._told = 0, _follower.get()
         self._start = self._last = time.monotonic()
         self._drawn = False
 
     def __enter__(self) -> "Progress":
+        if self._told is not None:
+            self._told(self)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -36,6 +52,8 @@ class Progress:
     def advance(self, amount: int = 1) -> None:
         """Count `amount` more as done and redraw the line if it is time to."""
         self.done += amount
+        if self._told is not None:
+            self._told(self)
         now = time.monotonic()
         every = _EVERY_ON_A_TERMINAL if sys.stderr.isatty() else _EVERY_IN_A_LOG
         if self.shown and now - self._start > _DELAY and now - self._last > every:

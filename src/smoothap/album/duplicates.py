@@ -13,6 +13,7 @@ from smoothap.metrics.cosine import NUMBERS_READ_AT_ONCE, Cosines, error_bound
 
 _TILE = 1024  # rows
 _SHORT = 64  # numbers of a vector that are compared first
+_FEW = 4096  # vectors: to find how to shorten them takes longer than to compare them
 _MANY = 1 / 32  # of a tile: from that many likely pairs on, whole vectors are multiplied before they are scored
 
 
@@ -75,12 +76,13 @@ def _short_rows(cosines: Cosines) -> tuple[np.ndarray, float]:
 
     Along some orthogonal directions two vectors have a part that is multiplied, and what is left of them adds at most
     the product of its lengths: the parts and that length are a short row. The directions are those along which a
-    sample of the vectors is longest. Short vectors are taken as they are.
+    sample of the vectors is longest. Short vectors, and few of them, are taken as they are.
     """
     number, dimension = cosines.vectors.shape
     margin, step = error_bound(dimension, torch.float32), max(1, NUMBERS_READ_AT_ONCE // dimension)
-    directions, rows = None, np.empty((number, dimension if dimension <= 2 * _SHORT else _SHORT + 1), np.float32)
-    if dimension > 2 * _SHORT:
+    is_short = dimension <= 2 * _SHORT or number <= _FEW
+    directions, rows = None, np.empty((number, dimension if is_short else _SHORT + 1), np.float32)
+    if not is_short:
         sample = np.concatenate([cosines.units(slice(at, at + 256)) for at in range(0, number, max(256, number // 64))])
         directions = np.linalg.eigh(sample.T.astype(np.float64) @ sample)[1][:, -_SHORT:]
         margin += error_bound(_SHORT + 1, torch.float32)

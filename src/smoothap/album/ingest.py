@@ -137,6 +137,28 @@ def index_photos(
     return Indexed(album, report, given.unknown, chosen)
 
 
+def begin_album(
+    photos: Path,
+    out: Path,
+    *,
+    model: str | None = None,
+    device: str | None = None,
+    people: bool = True,
+    face_model: Path | None = None,
+    face_weights: Path | None = None,
+) -> tuple[Album, str | None]:
+    """The album of a photo folder as it is, or a new one without photos, to be brought up to date while it is served.
+
+    With it comes the network that was taken for a new album because none was given.
+    """
+    if not photos.is_dir():
+        raise FileNotFoundError(f"There is no folder {photos}: give the folder that holds the photos.")
+    album, chosen = _Network(model, None, None, device, FLOAT32, people).album(photos, out)
+    if people:
+        album.look_for_people(model=face_model, weights=face_weights)
+    return album, chosen
+
+
 def _left_shards(album: Album, out: Path) -> Iterator[Embedded]:
     """The shards that were left in an album's folder; each goes once the next is asked for, when it is committed."""
     for pattern in (".run-*.partial", f".{KNOWN}.*.partial"):  # of an earlier run that was stopped

@@ -1,6 +1,5 @@
 """`smoothap album learn`: an album learns from its collections, if that helps."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from smoothap.album._learning_check import LEAST_GAIN, Check, check, trainings
 from smoothap.album.album import Album
 from smoothap.album.projection import Learnt, Projection
 
+LEARNING = "Learning"  # as its progress is called
 FEWEST_COLLECTIONS, FEWEST_PHOTOS = 5, 4  # of a collection, half of which are left out in turn
 
 
@@ -29,9 +29,7 @@ class Learning:
     reason: str  # a sentence
 
 
-def learn(
-    album: Album, *, check_only: bool = False, progress: bool = True, told: Callable[[float], None] | None = None
-) -> Learning:
+def learn(album: Album, *, check_only: bool = False, progress: bool = True) -> Learning:
     """Teach an album what its collections say, where cross-validation shows that this helps: `smoothap album learn`.
 
         album = Album.open("album")
@@ -39,7 +37,7 @@ def learn(
         album.unlearn()  # takes it back
 
     The model's own vectors stay in the album, and every learning begins with them. No photo is read. With `check_only`
-    nothing is written. `told` is called now and then with the share of the work that is done.
+    nothing is written.
     """
     photos, vectors = album.model_vectors()
     lessons = Lessons.of(album.collections.all(), photos)
@@ -48,19 +46,13 @@ def learn(
     if collections < FEWEST_COLLECTIONS:
         return Learning(False, collections, marked, None, f"{_kept(album)} {too_few(collections)}")
     steps = (1 + trainings(lessons)) * STEPS
-    with one_thread(), Progress("Learning", steps, "steps", shown=progress) as line:
-
-        def step() -> None:
-            line.advance()
-            if told is not None:
-                told(line.done / steps)
-
+    with one_thread(), Progress(LEARNING, steps, "steps", shown=progress) as line:
         start, unmarked = principal_components(vectors), np.setdiff1d(np.arange(len(vectors)), lessons.rows)
-        checked = check(vectors, lessons, start, unmarked, step)
+        checked = check(vectors, lessons, start, unmarked, line.advance)
         if not checked.is_clear or check_only:
             reason = _verdict(checked) if checked.is_clear else f"{_kept(album)} {_next_step(checked, album)}"
             return Learning(False, collections, marked, checked, reason)
-        end = train_projection(vectors, lessons, start, unmarked, step)
+        end = train_projection(vectors, lessons, start, unmarked, line.advance)
     share = checked.strength  # of the way from the start
     projection = Projection(
         ((1 - share) * start.weight + share * end.weight).astype(np.float32), (share * end.bias).astype(np.float32)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from smoothap.models import Embedder
 
 BATCH = 64
+_FIRST_BATCH = 8  # photos; each batch is twice the one before, so that the first are there soon
 Read = Callable[[PhotoFile], bytes]  # the content of a photo's file, wherever it lies
 Wanted = tuple[PhotoFile, "bytes | None"]  # a file, and the hash of what the album has at its path
 Item = TypeVar("Item")
@@ -182,12 +183,13 @@ def embed_files(
     line: Progress,
     describers: Sequence[Describer] = (),
 ) -> Iterator[Embedded]:
-    """Embed files, `BATCH` at a time, in their order; each comes with the hash of the content that the album has."""
+    """Embed files in their order, up to `BATCH` at once; each comes with the hash of the content that the album has."""
 
     def batches() -> Iterator[tuple[Tensor, tuple[Embedded, list[list[Any]]]]]:
         import torch
 
         batch, views, seen = Embedded(), list[torch.Tensor](), list[list[Any]]()
+        size = min(_FIRST_BATCH, BATCH)
         for number, outcome in enumerate(outcomes, start=1):
             line.advance()
             if not isinstance(outcome, PreparedPhoto):
@@ -200,9 +202,10 @@ def embed_files(
                 batch.thumbnails.append(outcome.thumbnail)
                 views.append(outcome.view)
                 seen.append(outcome.seen)
-            if len(views) == BATCH or (number == len(wanted) and views):
+            if len(views) == size or (number == len(wanted) and views):
                 yield torch.stack(views), (batch, seen)
                 batch, views, seen = Embedded(), [], []
+                size = min(2 * size, BATCH)
         if batch.refusals or batch.same:
             left.append(batch)
 

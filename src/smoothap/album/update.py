@@ -1,7 +1,7 @@
 """Bringing an album up to date with its photo folder: only what is new, changed or gone is touched.
 
-Photos are committed every few seconds. A run that is stopped anywhere leaves an album that opens, and the next one
-finds the committed photos in it and goes on.
+Photos are committed after a second, and then every few seconds. A run that is stopped anywhere leaves an album that
+opens, and the next one finds the committed photos in it and goes on.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from smoothap.album.album import Album
 
 COMMIT_ROWS, COMMIT_SECONDS = 4096, 20.0
+_FIRST_SECONDS = 1.0  # until the first commit, for whoever waits for photos; the pauses grow to the above
 _FEW, _SHARE = 10, 0.1  # more missing photos than both are removed only when the user says so
 Labels = Callable[[str], "str | None"]  # from a path to its label
 Columns = Callable[[str], "Mapping[str, str] | None"]  # from a path to what else the user's table says of it
@@ -81,7 +82,7 @@ class Updater:
         self._refusals: dict[str, Refusal] = {}
         self._revised: dict[int, dict[str, Any]] = {}  # id -> facts that changed, but not its content
         self._pending = Embedded()
-        self._committed = time.monotonic()
+        self._committed, self._pause = time.monotonic(), _FIRST_SECONDS
 
     def run(self, walk: Walk, *, whole: bool, remove_missing: bool) -> UpdateReport:
         """Take in the files of a walk; with `whole`, photos that are gone from it are removed from the album."""
@@ -154,7 +155,7 @@ class Updater:
             self._pending.described.append(batch.described[place] if batch.described else [])
             (self.report.added if known is None else self.report.changed).append(path)
             self._pending.records.append({**record, "id": None if known is None else known[0], **self._said(path)})
-        if len(self._pending.records) >= COMMIT_ROWS or time.monotonic() - self._committed > COMMIT_SECONDS:
+        if len(self._pending.records) >= COMMIT_ROWS or time.monotonic() - self._committed > self._pause:
             self.commit()
 
     def commit(self) -> None:
@@ -169,7 +170,7 @@ class Updater:
                 found = {identity: (record["sha256"], parts[place]) for identity, record, parts in rows if parts}
                 if found:
                     self.report.faces += one.put(found)
-        self._committed = time.monotonic()
+        self._committed, self._pause = time.monotonic(), min(2 * self._pause, COMMIT_SECONDS)
 
     def _said(self, path: str) -> dict[str, Any]:
         """What the user says of a photo now: its label and its columns."""
@@ -250,7 +251,7 @@ def _embed_here(
     progress: bool,
     wanted: Sequence[Wanted],
 ) -> Iterator[Embedded]:
-    with freed_memory_kept(), Progress("Indexing", len(wanted), "photos", shown=progress) as line:
+    with freed_memory_kept(), Progress("Reading photos", len(wanted), "photos", shown=progress) as line:
         yield from embed_files(album.embedder(), read, wanted, workers, line, describers)
 
 

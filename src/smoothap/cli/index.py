@@ -14,7 +14,7 @@ from smoothap.plots.text import visible
 
 if TYPE_CHECKING:
     from smoothap.album import Album
-    from smoothap.album.ingest import Indexed
+    from smoothap.album.update import UpdateReport
 
 _LISTED = 10  # unreadable files that are printed
 
@@ -123,7 +123,12 @@ def index(
             f"{visible(indexed.unknown_paths[0])}",
             file=sys.stderr,
         )
-    print_report(indexed, out, as_json)
+    if as_json:
+        _print_json(out, indexed.album, indexed.report)
+        return
+    if indexed.chosen is not None:
+        print(about_network(indexed.chosen))
+    print_report(out, indexed.album, indexed.report)
 
 
 def _listed(kinds: dict[str, int]) -> str:
@@ -138,41 +143,51 @@ def _print_shard(given: int, embedded: int, out: Path, as_json: bool) -> None:
     print(f"{embedded:,} photos embedded{reported}. Run this without --shard on one machine, to insert all shards.")
 
 
-def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
-    """What was done to an album, in words or as JSON."""
+def about_network(name: str) -> str:
+    """What there is to know of the network that is taken for a new album where none is given."""
+    return (
+        f"The network is {name}, which is taken where no --model is given: it knows the things of everyday photos. One "
+        "that you train (smoothap train) knows your own."
+    )
+
+
+def _counts(album: Album, report: UpdateReport) -> dict[str, int]:
+    names = "added", "changed", "unchanged", "removed", "relabelled", "unreadable"
+    return {"photos": len(album), **{name: report.counts()[name] for name in names}}
+
+
+def _print_json(out: Path, album: Album, report: UpdateReport) -> None:
     from smoothap.album.walk import kinds_of
 
-    album, report, calibration = indexed.album, indexed.report, indexed.album.calibration
-    names = "added", "changed", "unchanged", "removed", "relabelled", "unreadable"
-    counts = {"photos": len(album), **{name: report.counts()[name] for name in names}}
-    others, unreadable = kinds_of(report.others), kinds_of(report.unreadable)
-    if as_json:
-        calibrated = None if calibration is None else {"source": calibration.source, "queries": calibration.queries}
-        if album.has_people:
-            counts["faces"] = album.face_space().store.count()
-        whole = {**counts, "unreadable": report.unreadable, "removed": report.removed, "other files": others}
-        print(json.dumps({"album": str(out), "model": str(album.model), **whole, "calibration": calibrated}, indent=1))
-        return
-    if indexed.chosen is not None:
-        print(
-            f"The network is {indexed.chosen}, which is taken where no --model is given: it knows the things of "
-            "everyday photos. One that you train (smoothap train) knows your own."
-        )
+    calibration, counts = album.calibration, _counts(album, report)
+    calibrated = None if calibration is None else {"source": calibration.source, "queries": calibration.queries}
+    if album.has_people:
+        counts["faces"] = album.face_space().store.count()
+    others = kinds_of(report.others)
+    whole = {**counts, "unreadable": report.unreadable, "removed": report.removed, "other files": others}
+    print(json.dumps({"album": str(out), "model": str(album.model), **whole, "calibration": calibrated}, indent=1))
+
+
+def print_report(out: Path, album: Album, report: UpdateReport) -> None:
+    """What was done to an album, in words."""
+    from smoothap.album.walk import kinds_of
+
+    counts = _counts(album, report)
     print(", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "photos"))
     if album.has_people:
         print(about_people(album, report.faces, out))
     if album.has_regions and (settings := album.region_space().store.settings()) is not None:
         print(f"Regions: {settings.bytes_a_photo:,} bytes a photo, for smoothap search --regions")
     if report.unreadable:
-        print(f"Cannot be read: {_listed(unreadable)}")
+        print(f"Cannot be read: {_listed(kinds_of(report.unreadable))}")
     for path, reason in list(report.unreadable.items())[:_LISTED]:
         print(f"  {visible(path)}: {visible(reason)}")
     if report.others:
-        print(f"Not photos, going by their file names: {_listed(others)}")
+        print(f"Not photos, going by their file names: {_listed(kinds_of(report.others))}")
     if counts["unreadable"] or report.others:
         print(f"{out / 'unreadable.csv'} lists all of them with the reasons.")
-    if calibration is not None:
-        print(f"Calibrated by {calibration.queries:,} queries of {calibration.source}")
+    if album.calibration is not None:
+        print(f"Calibrated by {album.calibration.queries:,} queries of {album.calibration.source}")
 
 
 def about_people(album: Album, new: int, out: Path) -> str:

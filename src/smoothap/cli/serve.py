@@ -102,11 +102,15 @@ def serve(
     )  # fmt: skip
     with listen(host, port) as listener:
         from smoothap.server.current_albums import open_albums
-        from smoothap.server.run import run_server
+        from smoothap.server.run import run_server, watcher_of
 
         shown = service.is_local if people is None else people
         opener = partial(open_albums, [path for path in (album, compare) if path is not None], model, engine, shown)
-        run_server(opener(), listener, service, open_page=open_page, watch=watch, processes=processes, opener=opener)
+        albums = opener()
+        watchers = {name: watcher_of(name, each) for name, each in albums.items()} if watch else {}
+        run_server(
+            albums, listener, service, open_page=open_page, watchers=watchers, processes=processes, opener=opener
+        )
 
 
 def _check_tokens(*tokens: str | None) -> None:

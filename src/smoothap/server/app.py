@@ -23,6 +23,7 @@ from smoothap.album import Album
 from smoothap.album.collections import NoSuchCollection
 from smoothap.album.engines.milvus import MilvusUnavailable
 from smoothap.album.photos import NoSuchPhoto
+from smoothap.album.watching import Watcher
 from smoothap.data.reading import UnreadableImage
 from smoothap.server import schemas
 from smoothap.server.auth import HEADERS, Gate
@@ -64,10 +65,11 @@ def create_app(
     albums: Mapping[str, Album],
     service: Service | None = None,
     log: TextIO | None = None,
+    watchers: Mapping[str, Watcher] | None = None,
 ) -> FastAPI:
     """The application for these albums by name: one to search in, or two that are compared.
 
-    log: where a line of JSON for each request goes.
+    log: where a line of JSON for each request goes. watchers: what takes in photos of albums meanwhile, by name.
     """
     if not 1 <= len(albums) <= 2:
         raise ValueError(f"The page shows one album or compares two, not {len(albums)}.")
@@ -78,7 +80,7 @@ def create_app(
     decoder = Decoder(limits)
     MultiPartParser.spool_max_size = limits.upload_bytes  # photos of visitors are in memory, and never on a disk
     parts = Parts(
-        albums=CurrentAlbums(albums, decoder, metrics.embedded),
+        albums=CurrentAlbums(albums, decoder, metrics.embedded, watchers),
         workers=Workers(limits.working, limits.waiting),
         # As many threads as places: photos wait for the network together, and the network is what works.
         photo_workers=Workers(limits.working + limits.waiting, 0),

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from smoothap.album import Album
+from smoothap.album.watching import Watcher
 from smoothap.server.batching import Batching
 from smoothap.server.decoder import Decoder
 from smoothap.server.rankings import ranked
@@ -25,10 +26,15 @@ class CurrentAlbums:
     """The albums behind the server, each in one version at a time."""
 
     def __init__(
-        self, albums: Mapping[str, Album], decoder: Decoder, count: Callable[[int], None] = lambda _: None
+        self,
+        albums: Mapping[str, Album],
+        decoder: Decoder,
+        count: Callable[[int], None] = lambda _: None,
+        watchers: Mapping[str, Watcher] | None = None,
     ) -> None:
+        watchers = watchers or {}
         self._albums: Albums = tuple(
-            ServedAlbum(album, name, decoder, Batching(count)) for name, album in albums.items()
+            ServedAlbum(album, name, decoder, Batching(count), watchers.get(name)) for name, album in albums.items()
         )
         self.missing = "The models are being loaded: try again in a few seconds."  # until this server is ready: why not
         self._loading: asyncio.Task[None] | None = None

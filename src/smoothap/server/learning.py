@@ -17,6 +17,9 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from smoothap._core.progress import Progress, followed
+from smoothap.album.learning import LEARNING
+
 _ENDED = "The learning was ended before it was done, and the album is as it was: look at the server's own window."
 
 
@@ -87,11 +90,17 @@ def main() -> None:
     from smoothap.album import Album, learn
 
     try:
-        learning = learn(Album.open(sys.argv[1]), progress=False, told=lambda share: _say(share=share))
+        with followed(_tell_share):
+            learning = learn(Album.open(sys.argv[1]), progress=False)
     except (OSError, ValueError) as error:
         _say(said=str(error), learnt=False)
     else:
         _say(said=learning.reason, learnt=learning.learnt)
+
+
+def _tell_share(line: Progress) -> None:
+    if line.description == LEARNING:  # and not what is done on the way
+        _say(share=line.done / line.total)
 
 
 def _say(**values: object) -> None:

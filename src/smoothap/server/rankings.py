@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -25,19 +26,23 @@ _COMPARED = 400_000  # photos; in a larger album the server stacks what is the s
 class Stacks:
     """The stacks of one version of an album, found in the background where that takes a while."""
 
-    def __init__(self, album: Album) -> None:
+    def __init__(self, album: Album, earlier: "Stacks | None" = None) -> None:
         self._album = album
         self._stack_of: np.ndarray | None = None  # (n,) the stack of each row, -1: none
         self._members: list[np.ndarray] = []  # the rows of each stack, the best first
         self._worth = np.zeros(0, np.int32)  # (n,) of each row in its stack: 0 is the best
-        self._stamp: object = None
+        self._stamp: object = object()  # unlike any that is told
+        self.found = 0  # how often they were found: whoever has a list of an earlier time may ask again
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        if earlier is not None and earlier._stack_of is not None:
+            ids = earlier._album.photos.ids
+            self._set([ids[rows] for rows in earlier._members])
 
     def ready(self) -> np.ndarray | None:
-        """The stack of each row, -1 for none; None while they are being looked for."""
-        if self._stack_of is None or self._stamp != self._told():
-            if len(self._album) <= _AT_ONCE or self._stack_of is not None:  # what was compared once is remembered
+        """The stack of each row, -1 for none; None while they are looked for, or those of the version before."""
+        if self._stamp != self._told():
+            if len(self._album) <= _AT_ONCE or self.found:  # what was compared once is remembered
                 self._find()
             elif self._thread is None:
                 self._thread = threading.Timer(_LATER, self._find)
@@ -84,13 +89,19 @@ class Stacks:
     def _find(self) -> None:
         with self._lock:
             stamp = self._told()
-            stacks = np.full(len(self._album), -1, np.int32)
-            worth, members = np.zeros(len(self._album), np.int32), list[np.ndarray]()
-            for number, group in enumerate(self._groups()):
-                rows = self._album.photos.rows_of(photo.id for photo in group.photos)
-                stacks[rows], worth[rows] = number, np.arange(len(rows))
+            self._set([np.array([photo.id for photo in group.photos]) for group in self._groups()])
+            self._stamp, self.found = stamp, self.found + 1
+
+    def _set(self, groups: Iterable[np.ndarray]) -> None:
+        """Make these groups of ids, the best first, the stacks; ids that are no photos of the album are left out."""
+        ids, members = self._album.photos.ids, list[np.ndarray]()
+        stacks, worth = np.full(len(ids), -1, np.int32), np.zeros(len(ids), np.int32)
+        for group in groups:
+            rows = np.searchsorted(ids, group[np.isin(group, ids)])
+            if len(rows) > 1:
+                stacks[rows], worth[rows] = len(members), np.arange(len(rows))
                 members.append(rows)
-            self._members, self._worth, self._stack_of, self._stamp = members, worth, stacks, stamp
+        self._members, self._worth, self._stack_of = members, worth, stacks
 
     def _groups(self) -> list[Copies]:
         if len(self._album) <= _COMPARED:

@@ -37,14 +37,16 @@ def run_server(
     service: Service | None = None,
     *,
     open_page: bool = False,
-    watch: bool = False,
+    watchers: Mapping[str, Watcher] | None = None,
     processes: int = 1,
     opener: Callable[[], Mapping[str, Album]] | None = None,
 ) -> None:
     """Serve the albums on a bound socket until interrupted or told to stop, and finish what was begun by then.
 
-    watch: take in photos as they come. processes: how many answer; more than one open the albums by `opener`.
+    watchers: of the albums by name, which take in photos while this lasts. processes: how many answer; more than one
+    open the albums by `opener`.
     """
+    watchers = watchers or {}
     service, port = service or Service(), listener.getsockname()[1]
     for album_name, album in albums.items():
         print(f"{album_name}: {len(album):,} photos")
@@ -54,9 +56,10 @@ def run_server(
         webbrowser.open(service.address(port, with_token=True))
     _end_well()
     # uvicorn raises the interrupt again once it has shut down: Ctrl-C is the usual way to end
-    with contextlib.suppress(KeyboardInterrupt), _watching(albums if watch else {}):
+    with contextlib.suppress(KeyboardInterrupt), _watching(watchers):
         if processes == 1:
-            uvicorn.Server(configuration(_application(lambda: albums, service), service)).run(sockets=[listener])
+            app = _application(lambda: albums, service, watchers)
+            uvicorn.Server(configuration(app, service)).run(sockets=[listener])
         else:
             assert opener is not None
             config = configuration(partial(_application, opener, service), service, factory=True, workers=processes)
@@ -79,13 +82,15 @@ def _shared_environment(processes: int) -> Generator[None]:
                 os.environ.pop(name, None)
 
 
-def _application(opener: Callable[[], Mapping[str, Album]], service: Service) -> ASGIApp:
+def _application(
+    opener: Callable[[], Mapping[str, Album]], service: Service, watchers: Mapping[str, Watcher] | None = None
+) -> ASGIApp:
     """The application in this process, of which there may be several."""
     _allow_connections()
     log = None
     if service.log is not None:  # which stays open as long as this process lasts
         log = sys.stdout if service.log == "-" else Path(service.log).open("a", buffering=1)  # noqa: SIM115
-    return create_app(opener(), service, log)
+    return create_app(opener(), service, log, watchers)
 
 
 def _end_well() -> None:
@@ -94,15 +99,21 @@ def _end_well() -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 
+def watcher_of(name: str, album: Album, **options: Any) -> Watcher:
+    """What takes in an album's photos and says so on the terminal; the options are those of `Watcher`."""
+    if album.folder is None or album.root is None or album.model is None:
+        raise ValueError(f"{name} has no photo folder or no model, so it cannot be watched: leave --watch out.")
+    return Watcher(album.reopened(), lambda said: print(f"{name}: {visible(said)}", flush=True), **options)
+
+
 @contextlib.contextmanager
-def _watching(albums: Mapping[str, Album]) -> Generator[None]:
-    """While this lasts, the albums follow their photo folders; the server sees each new version by itself."""
-    stop, threads = threading.Event(), list[threading.Thread]()
-    for name, album in albums.items():
-        if album.folder is None or album.root is None or album.model is None:
-            raise ValueError(f"{name} has no photo folder or no model, so it cannot be watched: leave --watch out.")
-        watcher = Watcher(album.reopened(), lambda said, name=name: print(f"{name}: {visible(said)}", flush=True))
-        threads.append(threading.Thread(target=watcher.run, args=(stop,), name=f"watch {name}", daemon=True))
+def _watching(watchers: Mapping[str, Watcher]) -> Generator[None]:
+    """While this lasts, albums follow their photo folders; the server sees each new version by itself."""
+    stop = threading.Event()
+    threads = [
+        threading.Thread(target=watcher.run, args=(stop,), name=f"watch {name}", daemon=True)
+        for name, watcher in watchers.items()
+    ]
     for thread in threads:
         thread.start()
     try:
@@ -110,7 +121,7 @@ def _watching(albums: Mapping[str, Album]) -> Generator[None]:
     finally:
         stop.set()
         for thread in threads:
-            thread.join(5)  # an update that takes longer is stopped with the program, and goes on with the next one
+            thread.join(10)  # until what is embedded is in the album; what takes longer is taken in the next time
 
 
 def configuration(app: Any, service: Service | None = None, **options: Any) -> uvicorn.Config:

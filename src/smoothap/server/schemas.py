@@ -347,6 +347,14 @@ class Photo(Copy):
     stack: list[Copy] = Field(description="The photo itself and its copies, the best first.")
 
 
+class Indexing(BaseModel):
+    """What is being done to an album, such as reading photos, and how far it is."""
+
+    step: str = Field(examples=["reading photos"])
+    done: int
+    total: int
+
+
 class AlbumInfo(BaseModel):
     """An album and what can be done with it; `version` changes whenever it does."""
 
@@ -361,6 +369,8 @@ class AlbumInfo(BaseModel):
     keeps: bool = Field(description="Whether it has a folder to keep collections in.")
     people: bool = Field(description="Whether faces were looked for in it, and are shown here.")
     regions: bool = Field(description="Whether parts of its photos are known, so that things in them can be found.")
+    indexing: Indexing | None = Field(None, description="What is being done to take in photos, if anything is.")
+    problem: str | None = Field(None, description="Why no photos can be taken in, if so.")
 
 
 class AlbumList(BaseModel):
@@ -641,10 +651,13 @@ class PhotoFaces(BaseModel):
 
 
 class AlbumState(BaseModel):
-    """What there is to know of an album to see whether anything is new."""
+    """What there is to know of an album to see whether anything is new; `version` changes with its lists."""
 
     name: str
     version: str
+    photos: int
+    indexing: Indexing | None = Field(description="What is being done to take in photos, if anything is.")
+    problem: str | None = Field(description="Why no photos can be taken in, if so.")
     collections: str | None = Field(description="The version of its collections, where it keeps any.")
     learning: float | None = Field(description="The share that is done of what it is learning.")
     people: int | None = Field(description="The version of its people, where they are shown.")

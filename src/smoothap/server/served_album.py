@@ -22,6 +22,7 @@ from smoothap.album.filters import cameras_of, days_of, folders_of, undated
 from smoothap.album.order import order_of
 from smoothap.album.photos import Photo
 from smoothap.album.prepare import plain_jpeg
+from smoothap.album.watching import Watcher
 from smoothap.data.reading import PixelBox, UnreadableImage, read_image
 from smoothap.data.transforms import Transform
 from smoothap.plots.text import visible
@@ -42,8 +43,17 @@ Query = tuple[np.ndarray, Bounded | None]  # a vector (d,), and what a search wi
 class ServedAlbum:
     """One version of an album behind the server; nothing about it changes any more."""
 
-    def __init__(self, album: Album, name: str, decoder: Decoder, batching: Batching | None = None) -> None:
+    def __init__(
+        self,
+        album: Album,
+        name: str,
+        decoder: Decoder,
+        batching: Batching | None = None,
+        watcher: Watcher | None = None,
+        stacks: Stacks | None = None,
+    ) -> None:
         self.album, self.name, self.decoder, self.version = album, name, decoder, album.version
+        self._watcher = watcher
         labels = album.photos.labels()
         self.labels = labels if any(label is not None for label in labels) else None
         kept = min(_RANKINGS_KEPT, 1 + _SCORES_KEPT // (1 + len(album)))
@@ -54,13 +64,14 @@ class ServedAlbum:
         self._batching = batching or Batching()
         self._model: Any = None  # once it is loaded
         self._loading = threading.Lock()
-        self.stacks = Stacks(album)
+        self.stacks = Stacks(album, stacks)
         self.in_order = lru_cache(_LISTS_KEPT)(partial(in_order, self.stacks))  # of the last rankings
         self.face_pictures: OrderedDict[int, bytes] = OrderedDict()
 
     def renewed(self) -> "ServedAlbum":
         """The album as it is on disk now; this version of it can be used as before."""
-        newer = ServedAlbum(self.album.reopened(), self.name, self.decoder, self._batching)
+        album = self.album.reopened()
+        newer = ServedAlbum(album, self.name, self.decoder, self._batching, self._watcher, self.stacks)
         newer.face_pictures = self.face_pictures  # a face and its number stay what they are
         return newer
 
@@ -94,8 +105,19 @@ class ServedAlbum:
             name=self.name, version=self.version, photos=len(self.album), dimension=self.album.vectors.shape[1],
             columns=self.album.photos.column_names(), labelled=self.labels is not None,
             takes_photos=self.album.model is not None, calibrated=self.album.calibration is not None, keeps=self.keeps,
-            people=self.album.has_people, regions=self.album.has_regions,
+            people=self.album.has_people, regions=self.album.has_regions, indexing=self.indexing, problem=self.problem,
         )  # fmt: skip
+
+    @property
+    def indexing(self) -> schemas.Indexing | None:
+        """How far it is, if photos are being taken in."""
+        work = None if self._watcher is None else self._watcher.work
+        return None if work is None else schemas.Indexing(**asdict(work))
+
+    @property
+    def problem(self) -> str | None:
+        """Why no photos can be taken in, if so."""
+        return None if self._watcher is None or self._watcher.problem is None else visible(self._watcher.problem)
 
     # ---- queries
 

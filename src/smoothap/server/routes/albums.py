@@ -68,7 +68,10 @@ def _state_of(server: Parts, served: ServedAlbum) -> schemas.AlbumState:
     learning = None if folder is None else server.learning.state(folder)
     return schemas.AlbumState(
         name=served.name,
-        version=served.list_version(stacked=False),
+        version=f"{served.version}-{served.stacks.found}",
+        photos=len(served.album),
+        indexing=served.indexing,
+        problem=served.problem,
         collections=served.collections_version if served.keeps else None,
         learning=None if learning is None or learning.said is not None else learning.share,
         people=served.album.people.version if served.album.has_people else None,
