@@ -231,3 +231,76 @@ def test_an_album_in_memory_says_that_it_keeps_nothing(connect, album):
     assert answer.status_code == 409
     assert "temporary" in answer.json()["detail"]
     assert json.loads(client.get("/api/v1/albums").text)["albums"][0]["keeps"] is False
+
+
+PLACED = Image.Exif()
+PLACED[0x010F] = "Canon"
+PLACED.get_ifd(0x8825).update({1: "N", 2: (51.0, 30.0, 12.48)})
+
+
+@pytest.fixture
+def placed(kept, tmp_path, monkeypatch):
+    """An album whose photo 1 says where it was taken, of a user with a home."""
+    Image.new("RGB", (40, 30), "teal").save(kept.photo_path(1), "JPEG", exif=PLACED)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return kept
+
+
+PHOTOS = "/api/v1/albums/letters/photos"
+
+
+@pytest.mark.parametrize("what", ["photos", "collection"])
+def test_photos_are_copied_into_a_new_folder_of_this_computer(placed, tmp_path, what):
+    key = placed.collections.add("../Trip", [1, 2, 3]).key
+    placed.photo_path(2).unlink()
+    chosen = {"photos": [1, 2, 3]} if what == "photos" else {"collection": key}
+    with served({"letters": placed}, local=True) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        folders = []
+        for options in ({}, {"remove_place": True}):
+            done = ok(client.post(f"{PHOTOS}/export", json=chosen | options))
+            assert done["files"] == 2
+            assert done["skipped"] == [f"{placed.photo(2).path}: no such file or directory"]
+            folders.append(tmp_path / done["folder"])
+            copies = {file.name: file.read_bytes() for file in folders[-1].iterdir()}
+            assert len(copies) == 2
+            assert placed.photo_path(3).read_bytes() in copies.values()
+            assert (placed.photo_path(1).read_bytes() in copies.values()) is (not options)
+        assert folders[0] != folders[1]
+        assert {folder.parent for folder in folders} == {tmp_path / "home" / "Downloads"}
+        for nothing in ({}, {"photos": [1], "collection": key}, {"photos": [2]}, {"photos": [9999]}):
+            assert client.post(f"{PHOTOS}/export", json=nothing).status_code in (404, 422)
+
+
+def test_copies_never_go_into_the_photo_folder(placed, tmp_path):
+    from smoothap.server.exporting import export_folder
+
+    placed.root = tmp_path / "home"
+    assert export_folder(placed, "Trip").is_relative_to(tmp_path / "data")
+    placed.root = tmp_path
+    with pytest.raises(ValueError, match="outside of the photo folder"):
+        export_folder(placed, "Trip")
+
+
+def test_a_server_for_others_copies_nothing_and_gives_no_places_away(placed):
+    with served({"letters": placed}) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        refused = client.post(f"{PHOTOS}/export", json={"photos": [1]})
+        assert (refused.status_code, "this computer alone" in refused.json()["detail"]) == (403, True)
+        assert client.post(f"{PHOTOS}/originals.zip", json={"photos": [1], "remove_place": False}).status_code == 403
+        for options in ({}, {"remove_place": True}):
+            answer = client.post(f"{PHOTOS}/originals.zip", json={"photos": [1, 3]} | options)
+            with zipfile.ZipFile(io.BytesIO(answer.content)) as packed:
+                first, second = (packed.read(name) for name in packed.namelist())
+            assert second == placed.photo_path(3).read_bytes()
+            with Image.open(io.BytesIO(first)) as photo:
+                assert photo.getexif()[0x010F] == "Canon"
+                assert not photo.getexif().get_ifd(0x8825)
+
+
+def test_a_zip_of_chosen_photos_has_the_originals_on_this_computer(placed):
+    with served({"letters": placed}, local=True) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        answer = client.post(f"{PHOTOS}/originals.zip", json={"photos": [1, 3]})
+        assert int(answer.headers["content-length"]) == len(answer.content)
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as packed:
+            contents = [packed.read(name) for name in packed.namelist()]
+        assert contents == [placed.photo_path(one).read_bytes() for one in (1, 3)]

@@ -10,7 +10,7 @@ import shutil
 import time
 import unicodedata
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,29 +93,31 @@ def _marks(collection: Collection) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return ("right", collection.right), ("wrong", collection.wrong)
 
 
-def originals(album: Album, collections: Sequence[Collection]) -> Originals:
-    """The files of the photos that belong to collections; of several, each gets a folder of its name."""
+def originals(album: Album, collections: Sequence[Collection] = (), ids: Iterable[int] = ()) -> Originals:
+    """The files of photos: of collections, of which each gets a folder of its name if they are several, and by ids."""
     files: list[Original] = []
     missing: dict[str, str] = {}
     taken: set[str] = set()
+    groups = [("", ids)]
     for collection in collections:
-        folder = f"{_free(_safe(collection.name), taken)}/" if len(collections) > 1 else ""
+        folder = f"{_free(safe_name(collection.name), taken)}/" if len(collections) > 1 else ""
         missing.update(dict.fromkeys(collection.away, "not in the album any more"))
-        for identity in collection.right:
-            path = album.photo(identity).path
-            try:
-                file = album.photo_path(identity)
-                status = file.stat()
-                if not file.is_file():
-                    raise ValueError("not a file")
-                name = _free(f"{folder}{_safe(path.rpartition('/')[2])}", taken)
-                files.append(Original(path, file, name, status.st_size, status.st_mtime))
-            except (OSError, ValueError) as error:
-                missing[path] = str(getattr(error, "strerror", None) or error).lower()
+        groups.append((folder, collection.right))
+    for folder, identity in ((folder, identity) for folder, some in groups for identity in some):
+        path = album.photo(identity).path
+        try:
+            file = album.photo_path(identity)
+            status = file.stat()
+            if not file.is_file():
+                raise ValueError("not a file")
+            name = _free(f"{folder}{safe_name(path.rpartition('/')[2])}", taken)
+            files.append(Original(path, file, name, status.st_size, status.st_mtime))
+        except (OSError, ValueError) as error:
+            missing[path] = str(getattr(error, "strerror", None) or error).lower()
     return Originals(tuple(files), missing)
 
 
-def _safe(name: str) -> str:
+def safe_name(name: str) -> str:
     """A file's name that every system takes for one."""
     name = _UNSAFE.sub("_", unicodedata.normalize("NFC", name)).strip().rstrip(". ")
     if not name or name[0] == "." or _RESERVED.match(name):
@@ -214,10 +216,13 @@ def pack(chosen: Originals, out: Path, *, progress: bool = True) -> Path:
     return write_atomically(out, write)
 
 
-def copy_originals(chosen: Originals, folder: Path, *, links: bool = False, progress: bool = True) -> CopyReport:
+def copy_originals(
+    chosen: Originals, folder: Path, *, links: bool = False, places: bool = True, progress: bool = True
+) -> CopyReport:
     """Copy the originals into a folder, or make links to them; a file that is there stays, and is never written over.
 
     A file that is already there with the same content is not copied again; one with other content gets a number.
+    Without `places` the copies do not say where they were taken.
     """
     if not links:
         _check_room(chosen.bytes, folder)
@@ -225,14 +230,14 @@ def copy_originals(chosen: Originals, folder: Path, *, links: bool = False, prog
     with Progress("Linking" if links else "Copying", len(chosen.files), "photos", shown=progress) as line:
         for original in chosen.files:
             try:
-                _place(original, folder, links, report)
+                _place(original, folder, links, places, report)
             except FileNotFoundError:
                 report.missing[original.path] = "no such file or directory"
             line.advance()
     return report
 
 
-def _place(original: Original, folder: Path, links: bool, report: CopyReport) -> None:
+def _place(original: Original, folder: Path, links: bool, places: bool, report: CopyReport) -> None:
     def is_taken(name: str) -> bool:
         return os.path.lexists(folder / name) and not _is_same(original.file, folder / name, links)
 
@@ -249,6 +254,10 @@ def _place(original: Original, folder: Path, links: bool, report: CopyReport) ->
     else:
 
         def copy(path: Path) -> None:
+            if not places:
+                path.write_bytes(without_place(original.file.read_bytes()))
+                shutil.copystat(original.file, path)
+                return
             shutil.copy2(original.file, path)
 
         write_atomically(target, copy)

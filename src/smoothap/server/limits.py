@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from smoothap.server.settings import Limits
 
 Result = TypeVar("Result")
-ENDLESS = "/api/v1/events"  # how the path of an answer ends that takes as long as it takes, with a bound of its own
+ENDLESS = "/api/v1/events", "/photos/export"  # how paths end whose answers take as long as they take
 STOPPING = "smoothap.stopping"  # of a request's scope: the server is being stopped, and waits for the answer to end
 _BUSY = "The server is busy: try again in a second."
 _PIECE = 1 << 16  # bytes of an answer that are handed over at once

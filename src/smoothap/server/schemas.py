@@ -223,6 +223,32 @@ class PhotoSearchForm(SearchOptions):
 # ---- what is found
 
 
+class ChosenPhotos(BaseModel, extra="forbid"):
+    """Photos whose originals are wanted: by their ids, or all of a collection."""
+
+    photos: Ids = []
+    collection: Identity | Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
+        None, description="By key or name; instead of `photos`."
+    )
+    remove_place: bool | None = Field(
+        None, description="Whether they are not to say where they were taken; only a page of this computer may say no."
+    )
+
+    @model_validator(mode="after")
+    def _are_one_or_the_other(self) -> "ChosenPhotos":
+        if bool(self.photos) == (self.collection is not None):
+            raise PydanticCustomError("photos", "give ids of photos, or a collection")
+        return self
+
+
+class Exported(BaseModel):
+    """The folder that originals were copied into, how many, and which were not, with the reason."""
+
+    folder: str
+    files: int
+    skipped: list[str]
+
+
 class PhotoInfo(BaseModel):
     """A photo; `picture` changes with its pixels, and is part of an address that browsers may keep."""
 

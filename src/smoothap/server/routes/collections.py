@@ -4,23 +4,21 @@ Whatever changes something is let in by `server/auth.py` only from our own page,
 so are the original photos, which hold more than pixels.
 """
 
-from collections.abc import Iterator
 from itertools import count
 from typing import Annotated, Literal
-from urllib.parse import quote
 
 import numpy as np
 from fastapi import APIRouter, Body, Depends, Query, Request
-from starlette.exceptions import HTTPException
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from smoothap.album.collection_export import Originals, as_csv, as_json, zip_pieces, zip_size
+from smoothap.album.collection_export import as_csv, as_json, zip_size
 from smoothap.album.collection_export import originals as originals_of
 from smoothap.album.collection_import import import_text
 from smoothap.album.finding_all import find_next
 from smoothap.plots.text import visible
 from smoothap.server import schemas
 from smoothap.server.dependencies import KeepingAlbum, Server, file_of
+from smoothap.server.exporting import as_zip, attached, with_places
 from smoothap.server.schemas import CollectionKey
 from smoothap.server.searching import everything
 from smoothap.server.served_album import ServedAlbum
@@ -183,7 +181,7 @@ def look_next(served: KeepingAlbum, key: CollectionKey, asked: schemas.NextReque
 def export(served: KeepingAlbum, key: CollectionKey, form: Literal["csv", "json"]) -> Response:
     """The collection, right and wrong photos: as a table, or as JSON, which another album of the photos takes in."""
     one, (spelled, kind) = served.album.collections[key], _FORMS[form]
-    return Response(spelled(served.album, [one]), media_type=kind, headers=_attached(f"{one.name}.{form}"))
+    return Response(spelled(served.album, [one]), media_type=kind, headers=attached(f"{one.name}.{form}"))
 
 
 @router.get("/{key}/originals")
@@ -201,25 +199,6 @@ def archive(server: Server, served: KeepingAlbum, key: CollectionKey, places: bo
     A server that was started for this computer alone sends them as they are, or with `places=false` without what they
     say of where they were taken. A server for others always takes that out.
     """
-    places = server.service.is_local if places is None else places
-    if places and not server.service.is_local:
-        raise HTTPException(403, "Places are given away only where the page is served to this computer alone.")
+    places = with_places(server.service, None if places is None else not places)
     one = served.album.collections[key]
-    chosen = originals_of(served.album, [one])
-    if not chosen.files:
-        raise ValueError("No original of this collection is there: is its disk mounted?")
-    headers = {**_attached(f"{one.name}.zip"), "content-length": str(zip_size(chosen))}
-    return StreamingResponse(_pieces(chosen, places), media_type="application/zip", headers=headers)
-
-
-def _pieces(chosen: Originals, places: bool) -> Iterator[bytes]:
-    for piece in zip_pieces(chosen, places=places):
-        if piece:  # an empty one would end the answer
-            yield piece
-
-
-def _attached(name: str) -> dict[str, str]:
-    """Headers of a file to be saved under this name, in any script."""
-    plain = "".join(letter if (letter.isascii() and letter.isalnum()) or letter in "-_. " else "_" for letter in name)
-    value = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
-    return {"content-disposition": value, "cache-control": "no-store"}
+    return as_zip(originals_of(served.album, [one]), one.name, places)

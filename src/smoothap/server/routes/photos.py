@@ -10,7 +10,8 @@ from fastapi import APIRouter, Depends, Form, Query
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from smoothap.server import schemas, writing
+from smoothap.album.collection_export import copy_originals
+from smoothap.server import exporting, schemas, writing
 from smoothap.server.auth import may_write
 from smoothap.server.dependencies import AllAlbums, ChosenAlbum, Server, file_of
 from smoothap.server.schemas import PhotoId, PictureKey
@@ -44,6 +45,32 @@ async def add_photos(
         raise HTTPException(422, "Two photos of the form have one path: name each by a path of its own.")
     add = writing.add_photos
     return await server.photo_workers.run(add, served, dict(given), form.label, form.columns())
+
+
+@router.post("/originals.zip", response_class=Response, responses=file_of("application/zip"))
+def archive(server: Server, served: ChosenAlbum, asked: schemas.ChosenPhotos) -> Response:
+    """The original photos as a zip, sent as it is made; if one of them changes meanwhile, the answer breaks off.
+
+    A server that was started for this computer alone sends them as they are, or with `remove_place` without what they
+    say of where they were taken. A server for others always takes that out.
+    """
+    return exporting.as_zip(
+        *exporting.chosen(served, asked), places=exporting.with_places(server.service, asked.remove_place)
+    )
+
+
+@router.post("/export")
+def export(server: Server, served: ChosenAlbum, asked: schemas.ChosenPhotos) -> schemas.Exported:
+    """Copy original photos into a new folder of this computer; for a page that it alone sees."""
+    if not server.service.is_local:
+        raise HTTPException(403, "Photos are copied only where the page is served to this computer alone.")
+    found, name = exporting.chosen(served, asked)
+    folder = exporting.export_folder(served.album, name)
+    report = copy_originals(found, folder, places=not asked.remove_place, progress=False)
+    skipped = [schemas.plain(f"{path}: {reason}") for path, reason in report.missing.items()]
+    if not report.copied:
+        raise ValueError("None of these originals is there: is their disk mounted?")
+    return schemas.Exported(folder=schemas.plain(str(folder)), files=report.copied, skipped=skipped)
 
 
 @router.get("/{photo}")
