@@ -1,13 +1,18 @@
 """Browsing in a real browser: by month, name and folder, by words; several photos at once; new ones by themselves."""
 
 import re
+import zipfile
 from datetime import datetime
 
+import numpy as np
 import pytest
 from page_albums import MODEL, PixelAlbum, Pixels, letter
 from page_server import served
 from PIL import Image
 from test_page_in_a_browser import ranked, until
+
+from smoothap.server.schemas import Indexing
+from smoothap.server.served_album import ServedAlbum
 
 pytestmark = pytest.mark.browser
 SCREENS = {
@@ -106,6 +111,7 @@ def test_photos_are_below_their_months_the_newest_first(opened, address, screen,
     page.select_option("#jump", label="March 2016 (12)")
     close_sheet(page)
     until(page, "scrollY > 100")
+    page.locator(".heading", has_text="March 2016").wait_for()
     heading = page.locator(".heading", has_text="March 2016").bounding_box()
     assert -2 <= heading["y"] < page.viewport_size["height"]
     assert page.locator(".tile[data-place='24'] img").get_attribute("alt").endswith("IMG-20160312-WA0035.jpg")
@@ -150,7 +156,7 @@ def test_names_are_looked_for_while_one_types(opened, address, screen):
     page = browsed(opened, address, screen)
     page.locator("#names").press_sequentially("leon b", delay=30)
     noted(page, "14 photos")
-    assert "text=leon%20b" in page.url
+    until(page, "location.hash.includes('text=leon%20b')")
     page.reload()
     noted(page, "14 photos")
     assert page.locator("#names").input_value() == "leon b"
@@ -330,6 +336,31 @@ def test_photos_that_are_added_are_shown_by_themselves(opened, own, screen):
     noted(page, "42 photos")
 
 
+def test_how_far_the_album_is_with_new_photos_is_told(opened, own, monkeypatch):
+    _, address = own
+    work = [Indexing(step="reading photos", done=1200, total=3358)]
+    monkeypatch.setattr(ServedAlbum, "indexing", property(lambda _: work[0]))
+    page = browsed(opened, address)
+    page.get_by_text("Reading photos: 1,200 of 3,358").wait_for()
+    assert page.locator("#indexing-share").evaluate("bar => bar.value") == pytest.approx(1200 / 3358)
+    work[0] = None
+    page.wait_for_selector("#indexing", state="hidden")
+
+
+def test_an_empty_album_fills_while_one_looks_at_it(opened, tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    album = PixelAlbum.from_arrays(np.zeros((0, 64)), [], tmp_path / "album", root=folder, model=MODEL)
+    with served({"new": album}, local=True) as port:
+        page = opened(f"http://127.0.0.1:{port}/")
+        page.get_by_text("This album is empty").wait_for()
+        taken_in(album, "IMG-20220704-WA0001.jpg", "IMG-20220704-WA0002.jpg")
+        noted(page, "2 photos")
+        assert page.locator(".heading bdi").text_content() == "July 2022"
+        page.click(".tile .find")
+        ranked(page)
+
+
 def test_whoever_has_scrolled_goes_on_seeing_the_same_photos(opened, own):
     album, address = own
     page = browsed(opened, address, "laptop")
@@ -354,3 +385,67 @@ def test_copies_stay_stacked_when_photos_come(opened, own):
     assert page.locator(".tile .stack").count() == 1
     taken_in(album, "phone/IMG-20220704-WA0001.jpg")
     noted(page, "41 photos and 1 copy")
+
+
+# ---- out of the album
+
+
+@pytest.fixture
+def with_place(tmp_path):
+    """An album of which the first photo says where it was taken, and its page."""
+    album = dated_album(tmp_path)
+    exif = Image.Exif()
+    exif.get_ifd(0x8825)[1] = "N"
+    letter("L", "DejaVuSans").save(album.root / "Léon/beach/11-L.jpg", quality=92, exif=exif)
+    with served({"dated": album}, local=True) as port:
+        yield album, f"http://127.0.0.1:{port}/"
+
+
+def says_where(file):
+    with Image.open(file) as image:
+        return bool(image.getexif().get_ifd(0x8825))
+
+
+@pytest.mark.parametrize("remove", [False, True])
+def test_what_is_selected_is_copied_into_a_folder(opened, with_place, remove, monkeypatch, tmp_path):
+    _, address = with_place
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    page = browsed(opened, address)
+    page.locator(".tile[data-place='0'] .picture").click(modifiers=["Control"])
+    page.locator(".tile[data-place='2'] .picture").click(modifiers=["Shift"])
+    page.locator("#selection-no-places").set_checked(remove)
+    page.click("#selection-export")
+    page.get_by_text("Copied 3 photos into").wait_for()
+    copied = {file.name: file for file in (tmp_path / "home").rglob("*.jpg")}
+    assert set(copied) == {"11-L.jpg", "10-K.jpg", "09-J.jpg"}
+    assert says_where(copied["11-L.jpg"]) is not remove
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_a_zip_says_where_photos_were_taken_on_this_computer_alone(opened, with_place, local, tmp_path):
+    album, _ = with_place
+    with served({"dated": album.reopened()}, local=local) as port:
+        page = browsed(opened, f"http://127.0.0.1:{port}/")
+        page.locator(".tile[data-place='0'] .picture").click(modifiers=["Control"])
+        assert page.locator("#selection-places").is_visible() is local
+        assert page.locator("#selection-export").is_visible() is local
+        with page.expect_download() as downloaded:
+            page.click("#selection-zip")
+        with zipfile.ZipFile(downloaded.value.path()) as archive:
+            (name,) = [each for each in archive.namelist() if each.endswith(".jpg")]
+            archive.extract(name, tmp_path)
+        assert says_where(tmp_path / name) is local
+
+
+def test_a_collection_is_copied_into_a_folder(opened, with_place, monkeypatch, tmp_path):
+    album, address = with_place
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    album.collections.mark("Luna", right=[11, 10])
+    page = browsed(opened, address + "#in=1")
+    page.click("#collections-open")
+    page.check("#collection-no-places")
+    page.click("#collection-export")
+    page.locator("#collection-said", has_text="Copied 2 photos into").wait_for()
+    copied = {file.name: file for file in (tmp_path / "home").rglob("*.jpg")}
+    assert set(copied) == {"11-L.jpg", "10-K.jpg"}
+    assert not says_where(copied["11-L.jpg"])

@@ -80,6 +80,7 @@ export class Column {
       const inside = this.list.contains(document.activeElement);
       const [offset, focus] = anchor === undefined ? [0, to] : [this.grid.offset, this.grid.current + to - place];
       if (anchor === undefined && this.element.getBoundingClientRect().top < 0) this.element.scrollIntoView();
+      if (anchor === undefined && this.selection) this.selection.anchor = null; // its place was one of another list
       this.element.classList.toggle("looking", question !== null && question.members === undefined);
       this.grid.reset(this.total, sections?.version === answer.version ? sections.sections : []);
       if (to > 0) this.grid.scrollTo(to, offset);
@@ -90,6 +91,11 @@ export class Column {
     } finally {
       if (turn === this.turn) this.element.classList.remove("waiting");
     }
+  }
+
+  // Whether another answer is on its way.
+  get isWaiting() {
+    return this.element.classList.contains("waiting");
   }
 
   // The same of an album that has changed: whoever has scrolled goes on seeing the same photos.

@@ -25,8 +25,10 @@ import { Viewer } from "./viewer.js";
 import { browse, drawOne, go, goTo, leave, pick, show, take, view } from "./views.js";
 
 const ROLES = ["before", "after"];
+const CAN = ["labelled", "takes_photos", "keeps", "people", "regions"]; // of an album
 const EVERY = 2000; // milliseconds between two readings of an album that changes
-let known = null; // the version of each album, as the server told last
+const REST = 100; // milliseconds before one
+let known = null; // the version of each album and of its lists, as the server told last
 let renewing = null; // the next reading
 let renewed = 0; // when it was read last
 
@@ -138,7 +140,6 @@ async function begin() {
     failed(error);
     return;
   }
-  known = versions(app.server.albums);
   build(app.server);
   const { albums, start } = app.server;
   const isTwo = albums.length === 2;
@@ -259,8 +260,6 @@ function goOn() {
 
 // ---- what comes by itself
 
-const versions = (albums) => albums.map((album) => album.version).join();
-
 // The server tells that something is new: collections and learning are looked at, and new photos shown where they belong.
 function told(albums) {
   const { keeping, people } = app;
@@ -268,42 +267,53 @@ function told(albums) {
     resume();
     return;
   }
-  const isOther = known !== versions(albums);
-  known = versions(albums);
+  const now = albums.map((album) => album.version).join();
+  const isOther = known === null ? albums.some(({ version }, number) => !version.startsWith(app.server.albums[number].version)) : known !== now;
+  known = now;
   app.learning?.follow(albums[0].learning);
   people?.follow(albums[0].people);
   keeping?.collections.look(albums[0].collections);
-  showIndexing(albums[0].indexing ?? null);
+  showIndexing(albums[0]);
   if (isOther) renewSoon();
 }
 
-// How far the album is with photos that are being taken in.
-function showIndexing(indexing) {
-  $("indexing").hidden = indexing === null;
-  if (indexing === null) return;
-  $("indexing-share").value = indexing.total ? indexing.done / indexing.total : 0;
-  $("indexing-note").textContent = words.indexing(indexing);
+// How far the album is with photos that are being taken in, or why none can be.
+function showIndexing({ indexing, problem }) {
+  $("indexing").hidden = !indexing && !problem;
+  $("indexing-share").hidden = !indexing;
+  if (indexing) $("indexing-share").value = indexing.total ? indexing.done / indexing.total : 0;
+  $("indexing-note").textContent = problem ?? (indexing ? words.indexing(indexing) : "");
 }
 
-// While photos come in, the list is read again every few seconds; not below a dialog, such as a photo that is looked at.
+// While photos come in, the list is read again every few seconds.
 function renewSoon() {
-  renewing ??= setTimeout(async () => {
+  renewing ??= setTimeout(() => {
     renewing = null;
-    if (document.querySelector("dialog[open]")) renewSoon();
-    else await renew().catch(failed);
-  }, Math.max(0, renewed + EVERY - Date.now()));
+    if (isBusy()) renewSoon();
+    else renew().catch(failed);
+  }, Math.max(REST, renewed + EVERY - Date.now()));
 }
+
+// Nothing is changed below a dialog, such as a photo that is looked at, nor under a hand or an answer that is on its way.
+const isBusy = () => document.querySelector("dialog[open]") !== null || (app.selection?.isDragging ?? false) || app.columns.some((column) => column.isWaiting);
 
 async function renew() {
-  const { server, columns, keeping, filters } = app;
-  renewed = Date.now();
-  const before = server.albums[0].photos;
-  app.server = await askJson("api/v1/albums");
-  for (const [number, album] of app.server.albums.entries()) columns[number].album = album;
+  const { columns, keeping, filters } = app;
+  const server = await askJson("api/v1/albums");
   await filters?.begin(keeping?.collections.list ?? null);
+  if (isBusy()) return renewSoon();
+  const isOther = (album, number) => CAN.some((can) => album[can] !== server.albums[number][can]);
+  if (app.server.albums.some(isOther) && !app.query?.file) {
+    keeping?.collections.outbox.leave();
+    location.reload(); // what can be done with it is another thing now: people were found, say
+    return;
+  }
+  const added = server.albums[0].photos - app.server.albums[0].photos;
+  app.server = server;
+  renewed = Date.now();
+  for (const [number, album] of server.albums.entries()) columns[number].album = album;
   if (app.copies?.isShown) await app.copies.display();
   else if (!app.people?.isShown && columns[0].question?.next === undefined) await Promise.all(columns.map((column) => column.refresh())); // what is offered stays
-  const added = app.server.albums[0].photos - before;
   if (added) say(words.added(added), true);
 }
 

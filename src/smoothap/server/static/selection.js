@@ -49,6 +49,10 @@ export class Selection {
     return { photos: [...this.hits.keys()], remove_place: $("selection-no-places").checked || $("selection-places").hidden };
   }
 
+  get isDragging() {
+    return this.drag !== null;
+  }
+
   // ---- choosing
 
   toggle(place, isRange) {
@@ -106,10 +110,10 @@ export class Selection {
   // ---- the pointer
 
   press(event) {
+    this.isHandled = false;
     const tile = event.target.closest(".picture")?.closest(".tile");
     if (!tile?.dataset.id || event.button !== 0) return;
     const place = Number(tile.dataset.place);
-    this.isHandled = false;
     this.drag = { place, x: event.clientX, y: event.clientY, touch: event.pointerType === "touch", beside: null };
     if (!this.drag.touch) return;
     this.resting = setTimeout(() => {

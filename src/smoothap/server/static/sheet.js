@@ -35,5 +35,6 @@ document.addEventListener("click", (event) => {
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && document.body.classList.contains("sheet-is-open")) $("sheet-close").click();
 });
+$("jump").addEventListener("change", () => open(false));
 narrow.addEventListener("change", arrange);
 arrange();

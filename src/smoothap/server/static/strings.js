@@ -190,7 +190,12 @@ const copiesKinds = {
   "black and white": "one is black and white",
 };
 const datedBy = { name: "dated by its file name", file: "dated by its file" };
-const steps = { "reading photos": "Reading photos" };
+// What is done while photos are taken in.
+const steps = {
+  "reading photos": "Reading photos", "comparing": "Looking for copies", "linking similar photos": "Comparing photos",
+  "finding people": "Looking for people", "describing parts": "Looking at parts of photos",
+  "learning how parts differ": "Looking at parts of photos",
+};
 
 // What depends on something.
 export const words = {
