@@ -2,6 +2,7 @@
 
 import io
 import re
+import time
 from datetime import date, datetime
 
 import httpx2
@@ -13,6 +14,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from smoothap.album import Album
 from smoothap.album.copies import copies_in
+from smoothap.album.variants import Variant
 from smoothap.server import app
 from smoothap.server.routes import photos as photo_routes
 from smoothap.server.served_album import is_plain_jpeg
@@ -184,6 +186,31 @@ def test_copies_stand_where_the_first_of_them_stands(api):
     assert [hit["rank"] for page in pages for hit in page.json()["hits"]] == ranks
     filtered = listed(api, stacked=True, camera="Canon", limit=200)
     assert [photo["copies"] for photo in filtered.json()["photos"]] == 40 * [[]]  # the copy is by another camera
+
+
+def test_stacks_are_listed_with_their_kind_and_stay_while_a_new_version_is_looked_through(api, folder, monkeypatch):
+    monkeypatch.setattr("smoothap.server.rankings._MUCH_LATER", 1.0)
+    pairs = [Variant(2, 3, "crop"), Variant(12, 13, "black and white"), Variant(20, 22, "crop")]
+    monkeypatch.setattr("smoothap.server.rankings.variants_in", lambda *_: pairs)
+    before = api.get("/copies").json()
+    end = time.monotonic() + 20
+    while (answer := api.get("/copies").json())["total"] == 8 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert answer["version"] != before["version"]
+    assert [stack["kind"] for stack in answer["stacks"]].count("same file") == 7
+    known = {frozenset(photo["id"] for photo in stack["photos"]): stack for stack in answer["stacks"]}
+    assert known[frozenset((2, 3))]["kind"] == "crop"
+    assert known[frozenset((12, 13))]["kind"] == "black and white"
+    assert [photo["id"] for photo in answer["stacks"][0]["photos"]] == [22, 21, 20]  # the most first, the best first
+    assert answer["stacks"][0]["best"] == 22
+    assert api.get("/copies?offset=1&limit=2").json()["stacks"] == answer["stacks"][1:3]
+    monkeypatch.setattr(
+        "smoothap.server.rankings.Stacks._find", lambda _: None
+    )  # the next version is not looked through
+    Album.open(folder).remove([3])
+    while (after := api.get("/copies").json())["total"] == 10 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert after["total"] == 9
 
 
 def test_what_is_missing_is_told_with_copies_as_one_and_without_copies_of_what_is_marked(api, folder):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from smoothap._core.files import cache_folder, write_cache
 from smoothap.album.collections import pair_of
 from smoothap.album.duplicates import linked, pairs_above, rows_by_content
 from smoothap.album.photos import Photo
-from smoothap.album.vectors import Vectors
+from smoothap.album.variants import CROP, GREY, Variant, checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 _COPY = re.compile(r"(?i)(?<![a-z])(back-?ups?|cop(y|ies)|kopien?|duplicates?|trash)(?![a-z])|\(\d+\)\.\w+$")
 _CAMERA_NAME = re.compile(r"(?i)(img|dsc[fn]?|pxl|p|mvimg|dji|gopr)[_-]?\d{4}")
+SAME_FILE, SAME_PICTURE = "same file", "same picture"
 ALIKE = 0.98  # the score from which two photos count as copies unless the user says otherwise
 
 
@@ -32,19 +32,25 @@ ALIKE = 0.98  # the score from which two photos count as copies unless the user 
 class Copies:
     """Photos that are copies of each other, the best first: `photos[0]` is the one to keep.
 
-    The best has the most pixels, then the most bytes, then the path of an original, then the earliest date; `exact`
-    says that all are the same to the byte.
+    The best has the most pixels, then the most bytes, then the path of an original, then the earliest date. `kind` says
+    how much they differ: "same file" to the byte, "same picture", "crop" or "black and white".
     """
 
     photos: tuple[Photo, ...]
-    exact: bool
+    kind: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether all are the same to the byte."""
+        return self.kind == SAME_FILE
 
 
-def copies_in(album: Album, score: float | None = ALIKE) -> list[Copies]:
+def copies_in(album: Album, score: float | None = ALIKE, variants: Iterable[Variant] = ()) -> list[Copies]:
     """The groups of copies in an album, but for what the user said are none.
 
     Photos are copies that are the same to the byte, and those whose score is at least `score`; None leaves these out.
-    What was compared is kept in the user's cache, so that the next call for the same album is quick.
+    `variants` are photos that are copies too (see `variants_in`). What was compared is kept in the user's cache, so
+    that the next call for the same album is quick.
     """
     if score is not None and not -1 <= score <= 1:
         raise ValueError(f"A score is a cosine, from -1 to 1, such as 0.98, not {score}.")
@@ -53,13 +59,23 @@ def copies_in(album: Album, score: float | None = ALIKE) -> list[Copies]:
     pairs = [pair for rows in contents for pair in (combinations(rows, 2) if told else pairwise(rows))]
     if score is not None:
         pairs += _alike(album, [rows[0] for rows in contents], score)
+    kinds = _rows_of(album, variants)
+    pairs += kinds
     if told:
         some = sorted({row for pair in pairs for row in pair})
         photos = dict(zip(some, album.photos.at(np.array(some, np.int64)), strict=True))
         pairs = [(one, other) for one, other in pairs if pair_of(photos[one], photos[other]) not in told]
     groups = linked(pairs)
     photos = iter(album.photos.at(np.array([row for rows in groups for row in rows], np.int64)))
-    return [_group([next(photos) for _ in rows]) for rows in groups]
+    kind_of = {row: kind for pair in pairs if (kind := kinds.get(pair)) for row in pair}
+    return [_group([next(photos) for _ in rows], {kind_of.get(row) for row in rows}) for rows in groups]
+
+
+def _rows_of(album: Album, variants: Iterable[Variant]) -> dict[tuple[int, int], str]:
+    """The rows of variants that are in the album, and what they are to each other."""
+    ids = album.photos.ids
+    some = [one for one in variants if np.isin((one.first, one.second), ids).all()]
+    return {tuple(np.searchsorted(ids, (one.first, one.second)).tolist()): one.kind for one in some}
 
 
 def _alike(album: Album, rows: list[int], score: float) -> list[tuple[int, int]]:
@@ -68,7 +84,7 @@ def _alike(album: Album, rows: list[int], score: float) -> list[tuple[int, int]]
     if not np.array_equal(photos.ids, album.photos.ids):
         vectors = album.vectors
     compared = vectors if len(rows) == len(vectors) else vectors[np.array(rows, np.int64)]
-    file = cache_folder() / "copies" / f"{_checksum(compared)}-{float(score)!r}.npy"
+    file = cache_folder() / "copies" / f"{checksum(compared)}-{float(score)!r}.npy"
     try:
         places = np.load(file, allow_pickle=False)
         if places.ndim != 2 or places.shape[1] != 2 or places.dtype != np.int64:
@@ -81,14 +97,6 @@ def _alike(album: Album, rows: list[int], score: float) -> list[tuple[int, int]]
         np.save(stream, places, allow_pickle=False)
         write_cache(file, stream.getvalue())
     return [(rows[first], rows[second]) for first, second in places.tolist()]
-
-
-def _checksum(vectors: Vectors) -> str:
-    """The SHA-256 of all numbers in order; some rows are read at a time."""
-    digest, step = hashlib.sha256(), max(1, (1 << 22) // vectors.shape[1])
-    for start in range(0, len(vectors), step):
-        digest.update(np.ascontiguousarray(vectors[start : start + step]).data)
-    return digest.hexdigest()
 
 
 def not_copies(album: Album, ids: Iterable[int], among: Sequence[int] = ()) -> None:
@@ -112,10 +120,11 @@ def best_first(photos: Iterable[Photo]) -> list[Photo]:
     return sorted(photos, key=_worth)
 
 
-def _group(photos: Iterable[Photo]) -> Copies:
+def _group(photos: Iterable[Photo], kinds: set[str | None]) -> Copies:
     group = best_first(photos)
     exact = bool(group[0].sha256) and len({photo.sha256 for photo in group}) == 1
-    return Copies(tuple(group), exact)
+    variant = next((kind for kind in (CROP, GREY) if kind in kinds), SAME_PICTURE)
+    return Copies(tuple(group), SAME_FILE if exact else variant)
 
 
 def _worth(photo: Photo) -> tuple[int, int, bool, bool, datetime, float, int, str]:

@@ -2,7 +2,8 @@
 
 import contextlib
 import threading
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -14,12 +15,14 @@ from smoothap.album.copies import ALIKE, Copies, copies_in, not_copies
 from smoothap.album.order import Order
 from smoothap.album.queries import corrected
 from smoothap.album.search import Ranking
+from smoothap.album.variants import Variant, variants_in
 from smoothap.plots.rankings import precision_recall
 from smoothap.server import schemas
 
 _POINTS = 400  # of a curve
 _AT_ONCE = 3_000  # photos whose copies are found while a visitor waits
 _LATER = 2.0  # seconds: the first screen of a large album comes first
+_MUCH_LATER = 10.0  # seconds: while an album fills in, there is a newer version by then
 _COMPARED = 400_000  # photos; in a larger album the server stacks what is the same to the byte
 
 
@@ -30,14 +33,17 @@ class Stacks:
         self._album = album
         self._stack_of: np.ndarray | None = None  # (n,) the stack of each row, -1: none
         self._members: list[np.ndarray] = []  # the rows of each stack, the best first
+        self._kinds: list[str] = []  # of each stack
+        self._variants: list[Variant] = []  # crops and the like, which are looked for last
+        self._looked_at: dict[int, bytes] = {}  # the photos that have been by then, each with its content
         self._worth = np.zeros(0, np.int32)  # (n,) of each row in its stack: 0 is the best
         self._stamp: object = object()  # unlike any that is told
         self.found = 0  # how often they were found: whoever has a list of an earlier time may ask again
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         if earlier is not None and earlier._stack_of is not None:
-            ids = earlier._album.photos.ids
-            self._set([ids[rows] for rows in earlier._members])
+            ids, self._variants, self._looked_at = earlier._album.photos.ids, earlier._variants, earlier._looked_at
+            self._set([ids[rows] for rows in earlier._members], earlier._kinds)
 
     def ready(self) -> np.ndarray | None:
         """The stack of each row, -1 for none; None while they are looked for, or those of the version before."""
@@ -45,16 +51,18 @@ class Stacks:
             if len(self._album) <= _AT_ONCE or self.found:  # what was compared once is remembered
                 self._find()
             elif self._thread is None:
-                self._thread = threading.Timer(_LATER, self._find)
-                self._thread.daemon = True
-                self._thread.start()
+                self._thread = _after(_LATER, self._find)
         return self._stack_of
 
     @property
     def version(self) -> str:
         """Changes when the stacks do: when they are found, and when a photo is told to be no copy."""
         stacks = self.ready()
-        return "flat" if stacks is None or not len(stacks) or stacks.max() < 0 else str(hash(self._stamp))
+        return (
+            "flat"
+            if stacks is None or not len(stacks) or stacks.max() < 0
+            else f"{hash(self._stamp)}-{len(self._variants)}"
+        )
 
     def members(self, row: int) -> np.ndarray:
         """The rows in the stack of a row, that one among them, the best first."""
@@ -89,29 +97,65 @@ class Stacks:
     def _find(self) -> None:
         with self._lock:
             stamp = self._told()
-            self._set([np.array([photo.id for photo in group.photos]) for group in self._groups()])
+            groups = self._groups()
+            ids = [np.array([photo.id for photo in group.photos]) for group in groups]
+            self._set(ids, [group.kind for group in groups])
             self._stamp, self.found = stamp, self.found + 1
+            if self.found == 1:
+                _after(_MUCH_LATER, self._find_variants)
 
-    def _set(self, groups: Iterable[np.ndarray]) -> None:
+    def _find_variants(self) -> None:
+        with contextlib.suppress(ValueError, OSError):  # as below, or the album is gone
+            photos = self._album.photos
+            contents = dict(zip(photos.ids.tolist(), photos.contents(), strict=True))
+            known = {one for one, content in contents.items() if self._looked_at.get(one) == content}
+            kept = [each for each in self._variants if each.first in known and each.second in known]
+            found = kept + variants_in(self._album, known)
+            self._looked_at = contents
+            if set(found) != set(self._variants):
+                self._variants = found
+                self._find()
+
+    def _set(self, groups: Iterable[np.ndarray], kinds: Iterable[str]) -> None:
         """Make these groups of ids, the best first, the stacks; ids that are no photos of the album are left out."""
-        ids, members = self._album.photos.ids, list[np.ndarray]()
+        ids, members, kept = self._album.photos.ids, list[np.ndarray](), list[str]()
         stacks, worth = np.full(len(ids), -1, np.int32), np.zeros(len(ids), np.int32)
-        for group in groups:
+        for group, kind in zip(groups, kinds, strict=True):
             rows = np.searchsorted(ids, group[np.isin(group, ids)])
             if len(rows) > 1:
                 stacks[rows], worth[rows] = len(members), np.arange(len(rows))
                 members.append(rows)
-        self._members, self._worth, self._stack_of = members, worth, stacks
+                kept.append(kind)
+        self._members, self._kinds, self._worth, self._stack_of = members, kept, worth, stacks
+
+    def all(self) -> list[tuple[np.ndarray, str]]:
+        """The rows of each stack, the best first, and how much they differ."""
+        self.ready()
+        return list(zip(self._members, self._kinds, strict=True))
 
     def _groups(self) -> list[Copies]:
         if len(self._album) <= _COMPARED:
             with contextlib.suppress(ValueError):  # nearly all photos look alike: then only what is the same is stacked
-                return copies_in(self._album, ALIKE)
+                return copies_in(self._album, ALIKE, self._variants)
         return copies_in(self._album, None)
 
     def _told(self) -> object:
         """What changes when photos are told to be no copies."""
         return None if self._album.folder is None else self._album.collections.distinct()
+
+
+def _after(seconds: float, work: Callable[[], None]) -> threading.Timer:
+    """Do something later, if whoever it is about is still there by then."""
+    method = weakref.WeakMethod(work)
+
+    def run() -> None:
+        if (still := method()) is not None:
+            still()
+
+    timer = threading.Timer(seconds, run)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 @dataclass(frozen=True, eq=False)

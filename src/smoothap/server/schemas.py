@@ -364,6 +364,20 @@ class Copy(PhotoInfo):
     bytes: int
 
 
+class Stack(BaseModel):
+    """Copies of one photo, the best first, and how much they differ."""
+
+    photos: list[Copy]
+    best: int
+    kind: str = Field(description="same file, same picture, crop, or black and white.")
+
+
+class CopiesPage(Listing):
+    """Stacks of copies, those with the most photos first."""
+
+    stacks: list[Stack]
+
+
 class Photo(Copy):
     """What is known of a photo; where it was taken is not told."""
 

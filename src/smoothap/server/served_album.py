@@ -299,6 +299,19 @@ class ServedAlbum:
         ]
         return schemas.PhotoSections(version=version, sections=sections)
 
+    def copies(self, offset: int, limit: int) -> schemas.CopiesPage:
+        """Stacks of copies, those with the most photos first."""
+        version = self.list_version(stacked=True)
+        stacks = sorted(self.stacks.all(), key=lambda stack: -len(stack[0]))
+        shown = [
+            schemas.Stack(
+                photos=[schemas.Copy(**self._sized(photo)) for photo in self.album.photos.at(rows)],
+                best=int(self.album.photos.ids[rows[0]]), kind=kind,
+            )
+            for rows, kind in stacks[offset : offset + limit]
+        ]  # fmt: skip
+        return schemas.CopiesPage(version=version, total=len(stacks), stacks=shown)
+
     def _list_of(self, request: schemas.PhotoListRequest | schemas.SectionsRequest) -> tuple[str, PhotoList]:
         version, stacks = self.list_version(request.stacked), self.stacks if request.stacked else None
         order = None if request.order is None else self._order(request.order)

@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections.abc import AsyncIterable
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.sse import EventSourceResponse
 from starlette.exceptions import HTTPException
 
@@ -36,6 +37,16 @@ async def album(served: ChosenAlbum) -> schemas.AlbumInfo:
 def choices(served: ChosenAlbum) -> schemas.Choices:
     """The folders, cameras and days that photos can be filtered by."""
     return served.choices
+
+
+@router.get("/albums/{album}/copies")
+def copies(
+    served: ChosenAlbum,
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=200)] = 60,
+) -> schemas.CopiesPage:
+    """Copies of one photo, stack by stack, to be looked through."""
+    return served.copies(offset, limit)
 
 
 async def _has_room(server: Server) -> None:
