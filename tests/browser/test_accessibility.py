@@ -85,8 +85,13 @@ def by_name(page):
     page.wait_for_selector(".heading")
 
 
+def copies(page):
+    page.click("#review")
+    page.wait_for_selector("#copies-list li")
+
+
 SCREENS = {
-    "selected": selected, "by name": by_name,
+    "selected": selected, "by name": by_name, "copies": copies,
     "first visit": lambda page: None, "large": large, "part": part, "stack": stack, "filters": filters, "found": found,
     "keys": lambda page: page.click("#keys-open"), "collections": lambda page: page.click("#collections-open"),
 }  # fmt: skip

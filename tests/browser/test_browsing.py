@@ -230,6 +230,10 @@ def test_photos_are_selected_with_shift_by_dragging_and_by_keys(opened, address,
     assert chosen(page) == [1, 2, 3, 4]
     assert page.locator("#selection-count").text_content() == "4 photos selected"
     assert page.locator("#viewer").is_hidden()
+    page.locator(".tile[data-place='6'] .picture").click(modifiers=["Control"])
+    page.locator(".tile[data-place='7'] .picture").click(modifiers=["Shift"])
+    until(page, "document.querySelectorAll('.tile.selected').length === 6")
+    assert chosen(page) == [1, 2, 3, 4, 6, 7]
     keep_shot(page, f"selected-{screen}")
     page.keyboard.press("Escape")
     assert chosen(page) == []
@@ -364,7 +368,7 @@ def test_an_empty_album_fills_while_one_looks_at_it(opened, tmp_path):
 def test_whoever_has_scrolled_goes_on_seeing_the_same_photos(opened, own):
     album, address = own
     page = browsed(opened, address, "laptop")
-    page.evaluate("scrollTo(0, 600)")
+    page.evaluate("scrollTo(0, 655)")
     until(page, "document.querySelector('.tile[data-place=\"20\"] img') !== null")
     where = "document.querySelector('img[alt=\"home/20-U.jpg\"]')?.getBoundingClientRect().top"
     before = page.evaluate(where)
@@ -449,3 +453,32 @@ def test_a_collection_is_copied_into_a_folder(opened, with_place, monkeypatch, t
     copied = {file.name: file for file in (tmp_path / "home").rglob("*.jpg")}
     assert set(copied) == {"11-L.jpg", "10-K.jpg"}
     assert not says_where(copied["11-L.jpg"])
+
+
+# ---- copies
+
+
+@every_screen
+def test_copies_are_looked_through(opened, own, screen, keep_shot):
+    album, address = own
+    names = ["home/00-A copy.jpg", "home/02-C copy.jpg"]
+    for name in names:
+        (album.root / name).write_bytes((album.root / name.replace(" copy", "")).read_bytes())
+    album.reopened().add([album.root / name for name in names], progress=False)
+    page = browsed(opened, address, screen)
+    control(page, "#review").click()
+    page.get_by_text("2 photos are there more than once").wait_for()
+    keep_shot(page, f"copies-{screen}")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator("#copies-list li").count() == 2
+    first = page.locator("#copies-list li").first
+    assert "The same picture" in first.text_content()
+    assert "the best: 120 × 120 pixels" in first.locator("figcaption").first.text_content()
+    page.reload()
+    page.get_by_text("2 photos are there more than once").wait_for()
+    first.get_by_role("button", name="Show the copies of").click()
+    page.wait_for_selector("#stack[open]")
+    page.locator("#stack-list li").last.get_by_text("Not a copy").click()
+    page.get_by_text("1 photo is there more than once").wait_for()
+    page.click("#copies-back")
+    noted(page, "41 photos and 1 copy")

@@ -258,9 +258,9 @@ export class Column {
     const place = Number(tile.dataset.place);
     const hit = this.hits[place];
     if (!hit) return;
-    if (this.selection && (action === "select" || (action === "picture" && this.selection.selects(event)))) {
+    if (action === "select" || (action === "picture" && this.selection?.selects(event))) {
       this.grid.current = place;
-      this.selection.toggle(place, event.shiftKey);
+      this.selection?.toggle(place, event.shiftKey);
     } else if (action === "picture") {
       this.grid.current = place;
       this.page.look(this, place);

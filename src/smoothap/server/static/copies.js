@@ -3,6 +3,7 @@
 import { askJson } from "./ask.js";
 import { $, button, make, named } from "./elements.js";
 import { words } from "./strings.js";
+import { spokenSize } from "./viewer.js";
 
 const PAGE = 60; // stacks
 
@@ -36,14 +37,15 @@ export class CopiesView {
   }
 
   item({ photos, best, kind }) {
-    const sorted = [...photos].sort((one, other) => Number(other.id === best) - Number(one.id === best)).map(named);
-    const [first] = sorted;
-    const pictures = sorted.map((photo) => {
+    const pictures = photos.map(named).map((photo) => {
       const image = make("img", { src: this.column.address(photo, "thumbnail"), alt: photo.name, loading: "lazy" });
-      const text = photo === first ? `${photo.name} (${words.best})` : photo.name;
-      return make("figure", {}, image, make("figcaption", { className: "small" }, make("bdi", { textContent: text })));
+      const name = make("bdi", { textContent: photo.name });
+      const about = make("span", { className: "soft", textContent: photo.id === best ? words.best(spokenSize(photo)) : spokenSize(photo) });
+      return make("figure", { className: "small" }, image, make("figcaption", {}, name, make("br"), about));
     });
+    const first = named(photos[0]);
     const open = button(words.lookClosely, { "aria-label": words.open(first.name) }, () => this.page.open(this.column, first));
-    return make("li", { className: "card" }, make("div", { className: "row" }, make("b", { textContent: words.copiesKind(kind) }), open), make("div", { className: "stacked" }, ...pictures));
+    const head = make("div", { className: "row" }, make("b", { textContent: words.copiesKind(kind) }), open);
+    return make("li", { className: "card" }, head, make("div", { className: "stacked" }, ...pictures));
   }
 }

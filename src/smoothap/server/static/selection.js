@@ -2,7 +2,7 @@
 
 import { $ } from "./elements.js";
 import { exportFiles, zipFiles } from "./exporting.js";
-import { words } from "./strings.js";
+import { isTouch, words } from "./strings.js";
 
 const MOST = 20_000; // photos, which the server takes at once
 const LONG = 450; // milliseconds that a finger rests on a photo
@@ -41,7 +41,7 @@ export class Selection {
 
   // Whether a click on a photo selects it, and does not open it.
   selects(event) {
-    return event.shiftKey || event.ctrlKey || event.metaKey || (event.pointerType === "touch" && this.hits.size > 0);
+    return event.shiftKey || event.ctrlKey || event.metaKey || ((isTouch || event.pointerType === "touch") && this.hits.size > 0);
   }
 
   // What the server is asked for.

@@ -86,7 +86,7 @@ export const PAGE = {
   "keep-above": { title: "Keep the whole list in the collection", key: "Shift A" },
   "marks-note": "Mark photos as right or wrong, then search again with what you marked.",
   "welcome": { label: "How it works" },
-  "welcome-look": "**Click a photo** to see it large, or (magnifier) under it to find all that look like it.",
+  "welcome-look": `**${isTouch ? "Tap" : "Click"} a photo** to see it large, or (magnifier) under it to find all that look like it.`,
   "welcome-keep": "**Press ✓** under photos that belong together: a collection keeps them.",
   "welcome-drop": isTouch ? "**Choose a photo** of your own to search with it. It is not stored." : "**Drop or paste** a photo from anywhere to search with it. It is not stored.",
   "welcome-close": "Got it",
@@ -186,8 +186,8 @@ export const KEYS = [
 ];
 
 const copiesKinds = {
-  "same file": "the same file", "same picture": "the same picture", "crop": "one is a part of the other",
-  "black and white": "one is black and white",
+  "same file": "The same file", "same picture": "The same picture", "crop": "One is a part of the other",
+  "black and white": "One is black and white",
 };
 const datedBy = { name: "dated by its file name", file: "dated by its file" };
 // What is done while photos are taken in.
@@ -317,7 +317,7 @@ export const words = {
   },
   // copies
   copiesKind: (kind) => copiesKinds[kind] ?? kind,
-  best: "the best",
+  best: (size) => `the best: ${size}`,
   stacks: (value) => counted(value, "photo is there more than once", "photos are there more than once"),
   noStacks: "No photo is there more than once.",
   lookClosely: "Look closer",
