@@ -97,7 +97,8 @@ GUARANTEES = {
     18: Guarantee("load is survived", "50 clients for 10 minutes, mixed", "no 5xx but 503, memory growth below 5%"),
     19: Guarantee(
         "private by default",
-        "loopback only, EXIF and location stripped, uploads not kept, no request to another host",
+        "loopback only, EXIF stripped, originals with their place and copies into a folder only where the page was "
+        "started for this computer alone, uploads not kept, no request to another host",
         "0 bytes",
     ),
     20: Guarantee("dependencies are known", "pip-audit on the pinned set, licences listed", "no known high"),

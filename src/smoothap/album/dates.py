@@ -1,6 +1,5 @@
 """When a photo was taken: by its camera's clock, else by the name of its file, else by the file's own time."""
 
-import os
 import re
 import time
 from calendar import timegm
@@ -36,7 +35,7 @@ def dated(taken: int | None, path: bytes, modified: int) -> Dated:
     """
     if taken is not None:
         return Dated(taken, CAMERA)
-    if (named := _in_name(os.path.basename(path))) is not None:  # noqa: PTH119 (bytes, not of this machine)
+    if (named := _in_name(path.rpartition(b"/")[2])) is not None:
         return Dated(named, NAME)
     if modified:
         try:

@@ -270,7 +270,10 @@ class Photos(Sequence[Photo]):
     def _columns(self, names: str, missing: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         with self._store.database.reading() as connection:
             rows = connection.execute(f"SELECT id, {names} FROM photo ORDER BY id").fetchall()
-        known = {identity: tuple(facts) for identity, *facts in rows}
+        ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+        if np.array_equal(ids, self.ids):
+            return [row[1:] for row in rows]
+        known = {row[0]: row[1:] for row in rows}
         return [known.get(identity, missing) for identity in self.ids.tolist()]
 
 

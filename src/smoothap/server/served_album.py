@@ -73,6 +73,8 @@ class ServedAlbum:
         album = self.album.reopened()
         newer = ServedAlbum(album, self.name, self.decoder, self._batching, self._watcher, self.stacks)
         newer.face_pictures = self.face_pictures  # a face and its number stay what they are
+        if self._order.cache_info().currsize:  # a page that browses is not to wait for it
+            newer._order("newest")
         return newer
 
     @cached_property
@@ -123,6 +125,7 @@ class ServedAlbum:
 
     def warm_up(self) -> str:
         """Load what the first photo needs; gives what is wrong with it in a sentence, "" for nothing."""
+        self._order("newest")
         self.album.searching.warm_up()
         if self.album.model is not None:
             self.decoder.warm_up()
