@@ -75,7 +75,23 @@ def part(page):
     page.keyboard.press("p")
 
 
+def selected(page):
+    page.locator(".tile[data-place='0'] .picture").click(modifiers=["Control"])
+    page.wait_for_selector("#selection:not([hidden])")
+
+
+def by_name(page):
+    page.select_option("#order", "name")
+    page.wait_for_selector(".heading")
+
+
+def copies(page):
+    page.click("#review")
+    page.wait_for_selector("#copies-list li")
+
+
 SCREENS = {
+    "selected": selected, "by name": by_name, "copies": copies,
     "first visit": lambda page: None, "large": large, "part": part, "stack": stack, "filters": filters, "found": found,
     "keys": lambda page: page.click("#keys-open"), "collections": lambda page: page.click("#collections-open"),
 }  # fmt: skip
@@ -88,6 +104,16 @@ def test_nothing_serious_is_found_on_any_screen(opened, address, axe, screen, sc
     SCREENS[screen](page)
     until(page, "!document.querySelector('.waiting')")
     keep_shot(page, f"{screen}-{scheme}".replace(" ", "-"))
+    assert serious(page, axe) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_serious_is_found_on_a_phone(opened, address, axe, scheme, keep_shot):  # noqa: F811
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    page = opened_anew(opened, address, color_scheme=scheme, **phone)
+    assert serious(page, axe) == []
+    page.tap("#sheet-open")
+    keep_shot(page, f"sheet-{scheme}")
     assert serious(page, axe) == []
 
 

@@ -19,7 +19,7 @@ def long_address():
 
 
 def test_a_long_list_exists_only_where_it_is_seen(opened, long_address):
-    page = opened(long_address, expected=["404"])
+    page = opened(long_address + "#order=album", expected=["404"])
     page.wait_for_selector(".tile[data-id='0']")
     few = page.evaluate("document.querySelectorAll('.tile').length")
     assert few < 300

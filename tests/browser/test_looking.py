@@ -44,7 +44,8 @@ def address(shots):
 
 
 def opened_anew(opened, address, **options):
-    page = opened(address, **options)
+    """The page with the photos in the order in which they came into the album."""
+    page = opened(f"{address}{'&' if '#' in address else '#'}order=album", **options)
     page.wait_for_selector(".tile img")
     return page
 
@@ -193,7 +194,7 @@ def test_from_the_large_photo_to_a_search_with_it_or_with_a_part(opened, address
     until(page, "document.getElementById('viewer-title').textContent !== ''")
     page.click("#viewer-search")
     ranked(page)
-    assert page.url.endswith("#photo=0")
+    assert "#photo=0&" in page.url
     whole = scores(page)
     page.click(".tile[data-place='2'] .picture")
     until(page, "document.getElementById('viewer-facts').textContent.includes(', rank ')")
@@ -261,7 +262,7 @@ def test_a_search_is_left_by_a_button_and_by_the_back_button(opened, address, sh
     ranked(page)
     page.click("#leave")
     noted(page, everything)
-    assert "#" not in page.url
+    assert page.url.endswith("#order=album")
     assert page.locator("#leave").is_hidden()
     assert page.evaluate("document.activeElement.id") == "draw"
     page.go_back()

@@ -114,7 +114,7 @@ def test_a_new_search_is_of_no_collection_and_one_from_a_collection_belongs_to_i
 
 def test_back_reload_and_a_bookmark_find_the_place_the_filters_and_the_search(kept, opened):  # noqa: F811
     _, address = kept
-    page = opened(address, viewport={"width": 700, "height": 500})
+    page = opened(address, viewport={"width": 1000, "height": 500})
     page.wait_for_selector(".tile[data-id]")
     page.click("#filter-details summary")
     page.uncheck("#filter-stacked")

@@ -1,5 +1,7 @@
 // Questions to the server: an answer, or an Error whose message is a sentence to show.
 
+import { words } from "./strings.js";
+
 const EVERY = 3000; // milliseconds between two looks whether a server that is away is back
 const banner = document.getElementById("lost");
 let whenBack = () => {};
@@ -29,7 +31,7 @@ export async function ask(address, options = {}) {
   }
   if (!isFromServer(answer)) {
     lost();
-    throw new Lost("The server does not answer.");
+    throw new Lost(words.lost);
   }
   connected();
   if (answer.status === 503 && !options.second) {
@@ -37,7 +39,7 @@ export async function ask(address, options = {}) {
     return ask(address, { ...options, second: true });
   }
   if (!answer.ok) {
-    let sentence = `The server answered ${answer.status}.`;
+    let sentence = words.answered(answer.status);
     try {
       sentence = (await answer.json()).detail || sentence;
     } catch { /* an answer that is not ours */ }

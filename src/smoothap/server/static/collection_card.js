@@ -1,25 +1,19 @@
 // What the page shows of the collections: the card beside the photos, and the dialog with all that can be done.
 
 import { askJson } from "./ask.js";
-import { count, make } from "./column.js";
-
-const $ = (id) => document.getElementById(id);
-
-export function spokenSize(bytes) {
-  for (const [unit, factor] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) {
-    if (bytes >= factor) return `${(bytes / factor).toFixed(1)} ${unit}`;
-  }
-  return `${bytes} bytes`;
-}
+import { $, make } from "./elements.js";
+import { bytes as spokenBytes, number, withKey, words } from "./strings.js";
 
 export class CollectionCard {
-  // page: {say(text), failed(error), chosen(), showMembers(), showNext()}
+  // page: {say(text), failed(error), chosen(), showMembers(side), showNext(), export(files)}
   constructor(collections, page) {
     Object.assign(this, { collections, page });
     $("collection").hidden = $("collections-open").hidden = false;
     $("collection-choice").addEventListener("change", () => this.choose());
     $("collection-undo").addEventListener("click", () => this.undo());
     $("collection-show").addEventListener("click", () => page.showMembers());
+    $("collection-wrong").addEventListener("click", () => page.showMembers("wrong"));
+    $("collection-export").addEventListener("click", () => page.export({ collection: collections.chosen, remove_place: $("collection-no-places").checked }));
     $("collection-next").addEventListener("click", () => page.showNext());
     $("collections-open").addEventListener("click", () => this.open());
     $("collection-create").addEventListener("submit", (event) => this.submit(event, "collection-name", (name) => this.create(name)));
@@ -54,20 +48,20 @@ export class CollectionCard {
     if ((await this.collections.create(name)) === null) return;
     $("collection-name").value = "";
     $("collections").close();
-    this.page.say(`Made the collection ${name}`);
+    this.page.say(words.made(name));
     this.page.chosen();
   }
 
   async undo() {
     const what = await this.collections.takeBack();
-    if (what !== null) this.page.say(`Undone: ${what}`, true);
+    if (what !== null) this.page.say(words.undone(what), true);
   }
 
   async delete() {
     const { name } = this.collections.current;
     if ((await this.collections.delete()) === null) return;
     $("collections").close();
-    this.page.say(`${name} is deleted. Undo brings it back.`, true);
+    this.page.say(words.deleted(name), true);
     this.page.chosen();
   }
 
@@ -76,9 +70,8 @@ export class CollectionCard {
     $("collection-import").value = "";
     const answer = file ? await this.collections.import(file) : null;
     if (answer === null) return;
-    const taken = Object.entries(answer.photos).map(([name, photos]) => `${name}: ${count(photos, "photo")}`).join("; ");
-    const left = answer.unknown ? ` ${count(answer.unknown, "photo")} not in this album, such as ${answer.examples[0]}.` : "";
-    $("collection-said").textContent = `Taken in: ${taken}.${left}`;
+    const left = answer.unknown ? words.notTakenIn(answer.unknown, answer.examples[0]) : "";
+    $("collection-said").textContent = words.takenIn(Object.entries(answer.photos)) + left;
   }
 
   // A link of this page's own, which the browser saves: nothing of a zip has to fit into memory.
@@ -101,10 +94,10 @@ export class CollectionCard {
     try {
       const { photos, bytes, missing } = await askJson(this.collections.address("originals"));
       $("collection-zip").disabled = photos === 0;
-      $("collection-zip").textContent = `Photos as a zip, ${spokenSize(bytes)}`;
+      $("collection-zip").textContent = words.zip(spokenBytes(bytes));
       const [first, ...others] = Object.entries(missing);
       $("collection-size").textContent = first
-        ? `${count(1 + others.length, "original")} cannot be had, such as ${first[0]}: ${first[1]}.`
+        ? words.unreadable(1 + others.length, ...first)
         : "";
     } catch (error) {
       this.page.failed(error);
@@ -114,23 +107,23 @@ export class CollectionCard {
   show() {
     const { list, current, undo } = this.collections;
     const name = current?.name ?? "";
-    const choices = [["", "none chosen"], ...list.map((one) => [one.key, `${one.name} (${one.right.toLocaleString("en")})`]), ["new", "New collection …"]];
+    const choices = [["", words.noneChosen], ...list.map((one) => [one.key, words.named(one.name, one.right)]), ["new", words.newCollection]];
     $("collection-choice").replaceChildren(...choices.map(([value, textContent]) => make("option", { value, textContent })));
     $("collection-choice").value = current?.key ?? "";
-    const { right, wrong } = this.collections.counts();
-    $("collection-count").textContent = current
-      ? `${count(right, "photo")}${wrong ? `, ${wrong.toLocaleString("en")} marked as not belonging` : ""}${current.away ? `, ${current.away.toLocaleString("en")} no longer in the album` : ""}`
-      : "Press ✓ under a photo, or R on it: it is kept in a collection, which stays.";
-    $("collection-show").disabled = current === null || right === 0;
-    $("collection-next").disabled = current === null || right === 0;
+    const counts = this.collections.counts();
+    $("collection-count").textContent = current ? words.counts(counts, current.away) : words.howToKeep;
+    $("collection-show").disabled = current === null || counts.right === 0;
+    $("collection-next").disabled = current === null || counts.right === 0;
+    $("collection-wrong").hidden = counts.wrong === 0;
+    $("collection-wrong").textContent = words.wrongOnes(counts.wrong);
     $("collection-undo").disabled = undo === null && !this.collections.waiting;
-    $("collection-undo").title = undo === null ? "Nothing to undo" : `Undo: ${undo.what} (Z)`;
+    $("collection-undo").title = undo === null ? words.nothingToUndo : withKey(words.undo(undo.what), "Z");
     $("collections-count").textContent = list.length;
     $("collection-manage").hidden = current === null;
     $("collection-chosen").textContent = name;
     if (document.activeElement !== $("collection-new-name")) $("collection-new-name").value = name;
     $("collections-list").replaceChildren(...list.map((one) => {
-      const button = make("button", { type: "button" }, make("bdi", { textContent: one.name }), make("b", { textContent: one.right.toLocaleString("en") }));
+      const button = make("button", { type: "button" }, make("bdi", { textContent: one.name }), make("b", { textContent: number(one.right) }));
       button.setAttribute("aria-pressed", one.key === current?.key);
       button.addEventListener("click", async () => {
         await this.collections.choose(one.key);

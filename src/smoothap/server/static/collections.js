@@ -1,10 +1,8 @@
 // The collections of an album as the server has them: what this page marks is sent at once, what others mark is seen.
 
 import { ask, askJson, back, isAway, Lost } from "./ask.js";
-import { count } from "./column.js";
 import { Outbox } from "./outbox.js";
-
-const AWAY = "The server does not answer, so this was not done. Try it again when it is back.";
+import { words } from "./strings.js";
 
 function send(address, method, content) {
   const options = { method, headers: { "content-type": "application/json" } };
@@ -84,7 +82,7 @@ export class Collections {
   // where it was not taken.
   write(address, method, content) {
     if (isAway()) {
-      this.failed(new Error(AWAY));
+      this.failed(new Error(words.notDone));
       return Promise.resolve(null);
     }
     return this.inTurn(() => send(`${this.base}${address}`, method, typeof content === "function" ? content() : content));
@@ -113,10 +111,10 @@ export class Collections {
   // What is back may be the server of another album, whose collections have the same keys.
   async checkCollection({ key, name, marks }) {
     const [{ albums }, { collections }] = await Promise.all([askJson("api/v1/albums"), askJson(this.base)]);
-    const number = count(Object.values(marks).flat().length, "mark");
-    if (albums.length !== 1 || albums[0].name !== this.album.name) throw new Error(`Another album is shown here now: ${number} not sent.`);
+    const number = Object.values(marks).flat().length;
+    if (albums.length !== 1 || albums[0].name !== this.album.name) throw new Error(words.otherAlbum(number));
     if (collections.some((one) => one.key === key && one.name === name)) return;
-    throw Object.assign(new Error(`${number} not kept: there is no collection ${name} here any more.`), { status: 404 });
+    throw Object.assign(new Error(words.noCollection(number, name)), { status: 404 });
   }
 
   // Do one thing after the other, and take what the server answers.
@@ -127,7 +125,7 @@ export class Collections {
       try {
         answer = await action();
       } catch (error) {
-        this.failed(error instanceof Lost ? new Error(AWAY) : error);
+        this.failed(error instanceof Lost ? new Error(words.notDone) : error);
       }
       this.waiting -= 1;
       if (answer !== null) await this.take(answer).catch(this.failed);
@@ -191,7 +189,7 @@ export class Collections {
   // Take in a list; answers with what came of it, or null.
   async import(file) {
     if (isAway()) {
-      this.failed(new Error(AWAY));
+      this.failed(new Error(words.notDone));
       return null;
     }
     let taken = null;

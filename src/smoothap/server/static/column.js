@@ -1,57 +1,19 @@
 // One album's photos on the page: a grid of any length that loads what is looked at, with marks, by pointer and by key.
 //
-// A question is a search, {upload: {image, box, preview}} with a photo from elsewhere; {members: KEY}, the photos of a
-// collection; {next: KEY, seen}, those most worth a look for it; {person: FACE, missing, seen}, the photos of a person, or
-// those that may be; or null, the album in its order.
+// A question is a search, {upload: {image, box, preview}} with a photo from elsewhere; {members: KEY, side}, the photos
+// of a collection, or those marked as wrong; {next: KEY, seen}, those most worth a look for it; {person: FACE, missing, seen}, the photos of a person, or
+// those that may be; or null, the album in an order.
 
+import { asQuery } from "./address.js";
 import { ask, askJson, post } from "./ask.js";
+import { $, button, magnifier, make, named, place, save } from "./elements.js";
 import { Grid } from "./grid.js";
+import { number, withKey, words } from "./strings.js";
 
 const PAGE = 60;
 
-export function make(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name in element) element[name] = value;
-    else element.setAttribute(name, value);
-  }
-  element.append(...children);
-  return element;
-}
-
-// A picture of a magnifier: fonts draw the sign for it too small to be seen, or not at all.
-function magnifier() {
-  const part = (tag, attributes) => {
-    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    return element;
-  };
-  const sign = part("svg", { class: "sign", viewBox: "0 0 20 20", "aria-hidden": "true" });
-  sign.append(part("circle", { cx: 8.5, cy: 8.5, r: 5.5 }), part("path", { d: "m13 13 5 5" }));
-  return sign;
-}
-
-// Characters that turn the direction of the text around them, break its line or control what shows it.
-const UNSAFE = /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-
-// Text from elsewhere with all that would steer what shows it spelled out.
-export function visible(text) {
-  return text.replace(UNSAFE, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
-
-// A photo as the server tells of it, with a name and a label to show.
-export function named(photo) {
-  return { ...photo, name: visible(photo.path), label: photo.label === null ? null : visible(photo.label) };
-}
-
 function addressOf(album) {
   return `api/v1/albums/${encodeURIComponent(album.name)}`;
-}
-
-// As what follows the question mark of an address.
-function asQuery(values) {
-  const pairs = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
-  return new URLSearchParams(pairs.flatMap(([name, value]) => [value].flat().map((one) => [name, one]))).toString();
 }
 
 // As a form with a photo in it.
@@ -63,34 +25,28 @@ function asForm({ upload, ...values }) {
   return form;
 }
 
-export function count(number, noun) {
-  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
-}
-
-// How likely a photo belongs to a collection.
-function chance(share) {
-  return share < 0.01 ? "<1%" : `${Math.round(100 * share)}%`;
-}
-
 export class Column {
   // page: {look(column, place), pick(column, id), unstack(column, hit), mark(column, hits, kind), markOf(column, hit),
-  // marks(hit), saw(column), shown(column, answer), filter(), isFiltered(), failed(error)}
+  // marks(hit), saw(column), shown(column, answer), filter(), sections(column), at(place), none(), failed(error)}
   constructor(album, number, role, page) {
-    Object.assign(this, { album, number, role, page, marks: new Map(), question: null, hits: [], total: 0, turn: 0, pages: new Map() });
+    Object.assign(this, { album, number, role, page, marks: new Map(), selection: null, question: null, hits: [], total: 0, turn: 0, pages: new Map() });
     this.heading = make("h2", {}, make("bdi", { textContent: album.name }));
     this.note = make("p", { className: "note" });
-    this.csv = make("button", { type: "button", textContent: "CSV", title: "Download this list", hidden: true });
-    this.csv.setAttribute("aria-label", `Download the list of ${album.name} as CSV`);
+    this.csv = make("button", { type: "button", textContent: words.csv, title: words.downloadCsv, hidden: true });
+    this.csv.setAttribute("aria-label", words.downloadCsvOf(album.name));
     this.csv.addEventListener("click", () => this.download());
     this.list = make("ol", { className: "grid" });
     this.message = make("p", { className: "message", hidden: true });
     this.tools = make("div", { className: "tools" });
     const header = make("header", {}, this.heading, this.note, this.tools, this.csv);
     this.element = make("section", { className: `column ${role}` }, header, this.list, this.message);
-    this.element.setAttribute("aria-label", `Photos of ${album.name}`);
+    this.element.setAttribute("aria-label", words.photosOf(album.name));
     this.list.addEventListener("click", (event) => this.click(event));
     this.list.addEventListener("keydown", (event) => this.key(event));
-    this.grid = new Grid(this.list, { tile: (place) => this.tile(place), shown: (...range) => this.near(...range), saw: () => this.page.saw(this) });
+    this.grid = new Grid(this.list, {
+      tile: (place) => this.tile(place), heading: (section) => this.section(section),
+      shown: (...range) => this.near(...range), saw: () => this.page.saw(this),
+    });
   }
 
   get base() {
@@ -103,25 +59,32 @@ export class Column {
   }
 
   // Show the answer to a question, or with null the album in its order. The old grid stays until the new one is there.
-  // Where `place` is given, that place of the list is shown, and else its beginning.
-  async show(question, place = 0) {
+  // Where `place` is given, that place of the list is shown, and else its beginning. With `anchor` it is the same list as
+  // before of an album that has changed: the photo of that id is shown, if it is near there.
+  async show(question, place = 0, anchor = undefined) {
     const turn = (this.turn += 1);
     this.element.classList.add("waiting");
     try {
-      const answer = await this.fetch(question, 0);
+      const pages = new Set(question?.next === undefined && !question?.upload ? [0, place, place && place + PAGE].map((each) => Math.floor(each / PAGE)) : [0]);
+      const [sections, answer, ...others] = await Promise.all([question === null ? this.page.sections(this) : null, ...[...pages].map((page) => this.fetch(question, page * PAGE))]);
       if (turn !== this.turn) return null;
-      const same = JSON.stringify(question) === JSON.stringify(this.question); // of an album that has changed
       this.question = answered(question, answer);
       this.version = answer.version;
-      this.hits = (answer.hits ?? answer.photos).map(named);
+      this.hits = [];
+      this.pages = new Map();
+      for (const [number, each] of [answer, ...others].entries()) if (each.version === answer.version) this.keep([...pages][number], each);
       this.total = answer.total ?? this.hits.length;
       this.photos = this.total + (answer.folded ?? 0); // with the copies that lie under others
-      this.pages = new Map([[0, Promise.resolve()]]);
+      const there = this.hits.findIndex((hit) => hit && hit.id === anchor);
+      const to = there < 0 ? Math.min(place, this.total - 1) : there;
       const inside = this.list.contains(document.activeElement);
-      if (!same && this.element.getBoundingClientRect().top < 0) this.element.scrollIntoView();
-      this.grid.reset(this.total);
-      if (place > 0) this.grid.scrollTo(place);
-      if (inside) this.grid.focus(place); // whoever came by keyboard goes on from the first photo
+      const [offset, focus] = anchor === undefined ? [0, to] : [this.grid.offset, this.grid.current + to - place];
+      if (anchor === undefined && this.element.getBoundingClientRect().top < 0) this.element.scrollIntoView();
+      if (anchor === undefined && this.selection) this.selection.anchor = null; // its place was one of another list
+      this.element.classList.toggle("looking", question !== null && question.members === undefined);
+      this.grid.reset(this.total, sections?.version === answer.version ? sections.sections : []);
+      if (to > 0) this.grid.scrollTo(to, offset);
+      if (inside) this.grid.focus(focus, { preventScroll: anchor !== undefined }); // whoever came by keyboard goes on from there
       this.showSummary(answer);
       this.page.shown(this, answer);
       return answer;
@@ -130,10 +93,26 @@ export class Column {
     }
   }
 
+  // Whether another answer is on its way.
+  get isWaiting() {
+    return this.element.classList.contains("waiting");
+  }
+
+  // The same of an album that has changed: whoever has scrolled goes on seeing the same photos.
+  refresh() {
+    const { top } = this.grid;
+    return this.show(this.question, top, top ? this.hits[top]?.id ?? null : null);
+  }
+
+  keep(page, answer) {
+    this.pages.set(page, Promise.resolve());
+    (answer.hits ?? answer.photos).forEach((hit, place) => { this.hits[page * PAGE + place] = named(hit); });
+  }
+
   fetch(question, offset, limit = PAGE) {
     const page = `offset=${offset}&limit=${limit}`;
     if (question === null) return askJson(`${this.base}/photos?${asQuery({ ...this.page.filter(), offset, limit })}`);
-    if (question.members !== undefined) return askJson(`${this.base}/collections/${question.members}/photos?${page}`);
+    if (question.members !== undefined) return askJson(`${this.base}/collections/${question.members}/photos?${page}&side=${question.side ?? "right"}`);
     if (question.next !== undefined) return askJson(`${this.base}/collections/${question.next}/next`, { limit: PAGE, seen: question.seen });
     if (question.person !== undefined) {
       const { person, ...which } = question;
@@ -146,6 +125,7 @@ export class Column {
 
   // These places are seen, and these exist around them: load what is missing, once the scrolling rests for a moment.
   near(first, last, from, to) {
+    this.page.at(first);
     clearTimeout(this.resting);
     const missing = [];
     for (let page = Math.floor(from / PAGE); page * PAGE < to; page += 1) if (!this.pages.has(page)) missing.push(page);
@@ -168,13 +148,11 @@ export class Column {
     const answer = await this.fetch(this.question, page * PAGE);
     if (turn !== this.turn) return;
     if (answer.version !== this.version) {
-      await this.show(this.question); // the album was indexed meanwhile: a list has one version from end to end
+      await this.refresh(); // the album was indexed meanwhile: a list has one version from end to end
       return;
     }
-    (answer.hits ?? answer.photos).forEach((hit, place) => {
-      this.hits[page * PAGE + place] = named(hit);
-      this.grid.renew(page * PAGE + place);
-    });
+    this.keep(page, answer);
+    for (let place = page * PAGE; place < Math.min((page + 1) * PAGE, this.total); place += 1) this.grid.renew(place);
   }
 
   // The photo in a place of the list, loaded if it is not there yet; undefined beyond its end.
@@ -184,62 +162,68 @@ export class Column {
     return this.hits[place];
   }
 
+  // All photos from one place to another.
+  async range(first, last) {
+    for (let page = Math.floor(first / PAGE); page * PAGE <= last; page += 1) await this.load(page);
+    return this.hits.slice(first, last + 1);
+  }
+
   showSummary(answer) {
     const searched = answer.query !== undefined;
     this.csv.hidden = !searched || answer.total === 0;
-    const copies = answer.folded ? ` and ${answer.folded.toLocaleString("en")} ${answer.folded === 1 ? "copy" : "copies"}` : "";
-    const parts = [this.total ? count(this.total, "photo") + copies : ""];
+    const parts = [this.total ? words.listed(this.total, answer.folded) : ""];
     if (searched && answer.right_in_list !== null && answer.curve) {
-      parts.push(`${answer.right_in_list} of ${answer.curve.positives} right ones in the list`);
+      parts.push(words.rightInList(answer.right_in_list, answer.curve.positives));
     }
     if (searched && answer.expected_recall !== null) {
-      const [recall, precision] = [answer.expected_recall, answer.expected_precision].map((share) => Math.round(100 * share));
-      parts.push(`expected recall ${recall}%, precision ${precision}%`);
+      parts.push(words.expected(answer.expected_recall, answer.expected_precision));
     }
     if (answer.note) parts.push(answer.note);
     this.note.textContent = parts.join(" · ");
     this.message.hidden = this.total > 0;
-    this.message.textContent = this.page.isFiltered()
-      ? "No photo passes the filters: take one of them away."
-      : searched
-        ? "No photo scores as high as that: move the slider to the left."
-        : this.question === null
-          ? "This album is empty. Fill it with: smoothap index PHOTOS --out ALBUM"
-          : "There is no photo to show.";
+    this.message.textContent = this.page.none() ?? (searched ? words.noneScores : this.question !== null ? words.nothing : $("indexing").hidden ? words.emptyAlbum : words.filling);
+  }
+
+  // The heading of a month, a folder or a letter.
+  section({ title, start, photos }) {
+    const text = title || words.rootFolder;
+    const select = button(words.select, { "aria-label": words.selectSection(text) }, () => this.selection.section(start, start + photos - 1));
+    return make("li", { className: "heading" }, make("h3", {}, make("bdi", { textContent: text })), make("span", { className: "soft", textContent: number(photos) }), select);
   }
 
   tile(place) {
     const hit = this.hits[place];
     if (hit === undefined) {
-      return make("li", { className: "tile empty" }, make("span", { className: "hidden-text", textContent: "loading" }));
+      return make("li", { className: "tile empty" }, make("span", { className: "hidden-text", textContent: words.loading }));
     }
     const verdict = hit.right === true ? "right" : hit.right === false ? "wrong" : "";
     const known = hit.label === null ? hit.name : `${hit.name}, ${hit.label}`;
-    const score = this.question?.next === undefined ? hit.score?.toFixed(3) : chance(hit.score);
-    const described = hit.rank ? `Rank ${hit.rank}: ${known}, score ${score}${verdict && `, ${verdict}`}` : known;
-    const image = make("img", { src: this.address(hit, "thumbnail"), alt: described, decoding: "async" });
-    const picture = make("button", { type: "button", className: "picture", title: `Look at ${known}`, tabIndex: -1 }, image);
+    const score = this.question?.next === undefined ? hit.score?.toFixed(3) : words.chance(hit.score);
+    const described = hit.rank ? words.rank(place + 1, known, score, verdict) : known;
+    const image = make("img", { src: this.address(hit, "thumbnail"), alt: described, decoding: "async", draggable: false });
+    const picture = make("button", { type: "button", className: "picture", title: words.lookAt(known), tabIndex: -1 }, image);
     const tile = make("li", { className: `tile ${verdict}` }, picture);
     if (hit.box) image.addEventListener("load", () => picture.append(frame(image, hit.box)), { once: true });
     tile.dataset.id = hit.id;
     if (verdict) tile.append(make("span", { className: "mark", textContent: verdict === "right" ? "✓" : "✗", "aria-hidden": "true" }));
+    if (this.selection) tile.append(this.button("select", "", words.select, "V", known));
     const { length } = hit.copies;
-    if (length) tile.append(this.button("stack", `+${length}`, `The best of ${length + 1} copies: show them (D)`, known));
+    if (length) tile.append(this.button("stack", `+${length}`, words.copies(length + 1), "D", known));
     if (hit.rank) {
-      const rank = make("span", { className: "rank", textContent: hit.rank });
+      const rank = make("span", { className: "rank", textContent: number(place + 1) });
       tile.append(make("div", { className: "facts" }, rank, make("span", { className: "score", textContent: score })));
     }
     tile.append(make("div", { className: "name" }, make("bdi", { textContent: hit.label ?? hit.name.split("/").at(-1), title: hit.name })));
-    const marks = this.page.marks(hit) ? [["yes", "✓", "It belongs (R)"], ["no", "✗", "It does not (W)"]] : [];
-    const actions = [...marks, ["find", magnifier(), "Find more like it (F)"]];
+    const marks = this.page.marks(hit) ? [["yes", "✓", words.yes, "R"], ["no", "✗", words.no, "W"]] : [];
+    const actions = [...marks, ["find", magnifier(), words.find, "F"]];
     tile.append(make("div", { className: "marks" }, ...actions.map((action) => this.button(...action, known))));
     this.markTile(tile, hit);
     return tile;
   }
 
-  button(kind, sign, meaning, known) {
-    const button = make("button", { type: "button", className: kind, title: meaning, tabIndex: -1 }, sign);
-    button.setAttribute("aria-label", `${meaning}: ${known}`);
+  button(kind, sign, meaning, key, known) {
+    const button = make("button", { type: "button", className: kind, title: withKey(meaning, key), tabIndex: -1 }, sign);
+    button.setAttribute("aria-label", words.of(meaning, known));
     return button;
   }
 
@@ -248,6 +232,9 @@ export class Column {
     const mark = this.page.markOf(this, hit);
     tile.classList.toggle("no", mark === "wrong");
     const pressed = { yes: mark === "right", no: mark === "wrong" };
+    tile.classList.toggle("kept", mark === "right");
+    if (this.selection) pressed.select = this.selection.has(hit.id);
+    tile.classList.toggle("selected", pressed.select ?? false);
     for (const [kind, is] of Object.entries(pressed)) tile.querySelector(`.${kind}`)?.setAttribute("aria-pressed", is);
   }
 
@@ -267,11 +254,14 @@ export class Column {
     }
   }
 
-  act(tile, action) {
+  act(tile, action, event) {
     const place = Number(tile.dataset.place);
     const hit = this.hits[place];
     if (!hit) return;
-    if (action === "picture") {
+    if (action === "select" || (action === "picture" && this.selection?.selects(event))) {
+      this.grid.current = place;
+      this.selection?.toggle(place, event.shiftKey);
+    } else if (action === "picture") {
       this.grid.current = place;
       this.page.look(this, place);
     } else if (action === "find") {
@@ -287,18 +277,20 @@ export class Column {
 
   click(event) {
     const button = event.target.closest("button");
-    if (button) this.act(button.closest(".tile"), button.classList[0]);
+    const tile = button?.closest(".tile");
+    if (tile) this.act(tile, button.classList[0], event);
   }
 
   key(event) {
     const tile = event.target.closest(".tile");
     if (!tile || event.ctrlKey || event.metaKey || event.altKey) return;
-    const action = { r: "yes", w: "no", f: "find", d: "stack" }[event.key.toLowerCase()];
+    const action = { r: "yes", w: "no", f: "find", d: "stack", v: "select" }[event.key.toLowerCase()];
     if (action) {
-      this.act(tile, action);
+      this.act(tile, action, event);
     } else {
       const place = this.grid.step(event.key, Number(tile.dataset.place));
       if (place === undefined) return;
+      if (event.shiftKey) this.selection?.extend(Number(tile.dataset.place), place);
       this.grid.focus(place);
     }
     event.preventDefault();
@@ -331,20 +323,9 @@ function frame({ naturalWidth, naturalHeight }, [x, y, width, height]) {
   return element;
 }
 
-// Put an element where a box is: left, top, width, height as shares of what it is in.
-export function place(element, box) {
-  ["left", "top", "width", "height"].forEach((name, side) => { element.style[name] = `${100 * box[side]}%`; });
-}
-
 // The question for the next page and for all else: with the vector of a photo, or of a part of one, that was sent.
 function answered(question, answer) {
   if (!question?.upload && !question?.box) return question;
   const { upload, box, ...rest } = question;
   return { ...rest, ...answer.query };
-}
-
-export function save(blob, name) {
-  const address = URL.createObjectURL(blob);
-  make("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }

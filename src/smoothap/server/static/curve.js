@@ -1,5 +1,7 @@
 // Precision by recall as SVG: steps whose area is the AP, before in blue and dashed, after in green.
 
+import { words } from "./strings.js";
+
 const SPACE = "http://www.w3.org/2000/svg";
 const LEFT = 50, TOP = 8, WIDTH = 250, HEIGHT = 140;
 
@@ -13,14 +15,10 @@ function make(tag, attributes, text) {
 const across = (recall) => (LEFT + recall * WIDTH).toFixed(1);
 const down = (precision) => (TOP + (1 - precision) * HEIGHT).toFixed(1);
 
-export function percent(share) {
-  return `${(100 * share).toFixed(1)}%`;
-}
-
 // curves: [{name, before, curve}], where curve is what the server answered.
 export function drawCurves(curves) {
-  const description = curves.map(({ name, curve }) => `${name} AP ${percent(curve.average_precision)}`).join(", ");
-  const drawing = make("svg", { viewBox: "0 0 320 184", role: "img", "aria-label": `Precision by recall: ${description}` });
+  const description = words.curves(curves.map(({ name, curve }) => [name, curve.average_precision]));
+  const drawing = make("svg", { viewBox: "0 0 320 184", role: "img", "aria-label": description });
   for (const share of [0, 0.5, 1]) {
     drawing.append(
       make("path", { class: "axis", d: `M${across(0)} ${down(share)}H${across(1)}` }),
@@ -30,8 +28,8 @@ export function drawCurves(curves) {
     );
   }
   drawing.append(
-    make("text", { x: LEFT + WIDTH / 2, y: TOP + HEIGHT + 31, "text-anchor": "middle" }, "recall"),
-    make("text", { x: 9, y: TOP + HEIGHT / 2, "text-anchor": "middle", transform: `rotate(-90 9 ${TOP + HEIGHT / 2})` }, "precision"),
+    make("text", { x: LEFT + WIDTH / 2, y: TOP + HEIGHT + 31, "text-anchor": "middle" }, words.recallAxis),
+    make("text", { x: 9, y: TOP + HEIGHT / 2, "text-anchor": "middle", transform: `rotate(-90 9 ${TOP + HEIGHT / 2})` }, words.precisionAxis),
   );
   for (const { before, curve } of curves) {
     let path = `M${across(0)} ${down(curve.precision[0])}`;

@@ -1,10 +1,9 @@
 // The faces of the photo that is looked at large: boxes with names, who they are, and a box where none was found.
 
 import { askJson, post } from "./ask.js";
-import { make, place, visible } from "./column.js";
+import { $, button, make, place, visible } from "./elements.js";
 import { nameOf } from "./people.js";
-
-const $ = (id) => document.getElementById(id);
+import { words } from "./strings.js";
 
 export class PhotoFaces {
   // people: what says things about faces. page: {go(view), failed(error), close()}, which closes the photo.
@@ -43,21 +42,20 @@ export class PhotoFaces {
 
   frame({ box, person }) {
     const name = person.name === null ? "" : visible(person.name);
-    const button = make("button", { type: "button", className: "face" }, make("bdi", { textContent: name }));
-    button.setAttribute("aria-label", `All photos of ${name || "this person"}`);
-    button.title = `All photos of ${name || "this person"}`;
-    place(button, box);
-    button.addEventListener("pointerdown", (event) => event.stopPropagation()); // the photo is not moved by it
-    button.addEventListener("click", () => this.open(person));
-    return button;
+    const title = words.photosOfPerson(name);
+    const open = button("", { className: "face", title, "aria-label": title }, () => this.open(person));
+    open.append(make("bdi", { textContent: name }));
+    place(open, box);
+    open.addEventListener("pointerdown", (event) => event.stopPropagation()); // the photo is not moved by it
+    return open;
   }
 
   row(face) {
     const { person } = face;
-    const who = nameOf(person);
-    const name = make("input", { type: "text", maxLength: 200, placeholder: "Who is this?", value: person.name ?? "", autocomplete: "off" });
+    const [who, place] = [person.name === null ? "" : nameOf(person), this.faces.indexOf(face) + 1];
+    const name = make("input", { type: "text", maxLength: 200, placeholder: words.whoIsThis, value: person.name ?? "", autocomplete: "off" });
     name.setAttribute("list", "people-names");
-    name.setAttribute("aria-label", `The name of the person in face ${this.faces.indexOf(face) + 1}`);
+    name.setAttribute("aria-label", words.nameOfFace(place));
     const form = make("form", {}, name);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -66,12 +64,9 @@ export class PhotoFaces {
     name.addEventListener("change", async () => {
       if (await this.people.name(person, name.value)) await this.look();
     });
-    const open = make("button", { type: "button", textContent: "Photos", title: `All photos of ${who}` });
-    open.setAttribute("aria-label", `All photos of ${who}`);
-    open.addEventListener("click", () => this.open(person));
-    const none = make("button", { type: "button", textContent: "✗", title: "Not a face" });
-    none.setAttribute("aria-label", `Not a face: face ${this.faces.indexOf(face) + 1}`);
-    none.addEventListener("click", async () => {
+    const title = words.photosOfPerson(who);
+    const open = button(words.photosButton, { title, "aria-label": title }, () => this.open(person));
+    const none = button("✗", { title: words.noFaceTitle, "aria-label": words.noFaceIn(place) }, async () => {
       if (await this.people.say("no-face", { faces: [face.id] })) await this.look();
       $("viewer-draw").focus();
     });

@@ -1,10 +1,10 @@
 // Which photos are looked at: the card with folder, dates, camera and collection.
 
 import { askJson } from "./ask.js";
-import { make, visible } from "./column.js";
+import { $, make, visible } from "./elements.js";
+import { words } from "./strings.js";
 
-const $ = (id) => document.getElementById(id);
-const FIELDS = { folder: "filter-folder", since: "filter-since", until: "filter-until", camera: "filter-camera", collection: "filter-collection" };
+const FIELDS = { text: "names", folder: "filter-folder", since: "filter-since", until: "filter-until", camera: "filter-camera", collection: "filter-collection" };
 
 export class Filters {
   // changed(): another choice was made. failed(error)
@@ -12,8 +12,8 @@ export class Filters {
     Object.assign(this, { base, page, stacksByItself: album.keeps }); // where it can be told that a photo is no copy
     $("filters").hidden = false;
     $("filter-stacked").checked = album.keeps;
-    for (const id of Object.values(FIELDS)) $(id).addEventListener("change", () => this.changed());
-    for (const id of ["filter-stacked", "filter-rerank"]) $(id).addEventListener("change", () => this.changed());
+    const [, ...fields] = Object.values(FIELDS); // what is typed as a name is looked for while one types
+    for (const id of [...fields, "filter-stacked", "filter-rerank"]) $(id).addEventListener("change", () => this.changed());
     $("filter-clear").addEventListener("click", () => this.clear());
   }
 
@@ -21,10 +21,10 @@ export class Filters {
   async begin(collections) {
     try {
       const { folders, cameras, first, last, undated } = await askJson(`${this.base}/choices`);
-      this.fill("filter-folder", "all folders", folders.map((folder) => [folder, visible(folder)]));
-      this.fill("filter-camera", "all cameras", Object.entries(cameras).map(([name, photos]) => [name, `${visible(name)} (${photos.toLocaleString("en")})`]));
+      this.fill("filter-folder", words.allFolders, folders.map((folder) => [folder, visible(folder)]));
+      this.fill("filter-camera", words.allCameras, Object.entries(cameras).map(([name, photos]) => [name, words.named(visible(name), photos)]));
       for (const id of ["filter-since", "filter-until"]) Object.assign($(id), { min: first ?? "", max: last ?? "", disabled: first === null });
-      $("filter-undated").textContent = first !== null && undated ? `${undated.toLocaleString("en")} photos have no date and are in no range.` : "";
+      $("filter-undated").textContent = first !== null && undated ? words.without(undated) : "";
       $("filter-dates").hidden = first === null;
       $("filter-camera-row").hidden = Object.keys(cameras).length === 0;
       $("filter-folder-row").hidden = folders.length === 0;
@@ -36,8 +36,8 @@ export class Filters {
 
   showCollections(collections) {
     $("filter-collection-row").hidden = collections === null;
-    const named = (collections ?? []).map(({ key, name }) => [String(key), `in ${name}`]);
-    this.fill("filter-collection", "in any collection or none", [["none", "in no collection yet"], ...named]);
+    const named = (collections ?? []).map(({ key, name }) => [String(key), words.inCollection(name)]);
+    this.fill("filter-collection", words.anyCollection, [["none", words.noCollectionYet], ...named]);
   }
 
   fill(id, all, choices) {
@@ -49,7 +49,7 @@ export class Filters {
   // What is asked of a photo, for the server.
   get where() {
     const where = {};
-    for (const [name, id] of Object.entries(FIELDS)) if ($(id).value && !$(id).disabled) where[name] = $(id).value;
+    for (const [name, id] of Object.entries(FIELDS)) if ($(id).value.trim() && !$(id).disabled) where[name] = $(id).value.trim();
     if (where.collection === undefined) return where;
     const { collection, ...rest } = where;
     return collection === "none" ? { ...rest, in_no_collection: true } : { ...rest, collection: Number(collection) };
@@ -70,7 +70,7 @@ export class Filters {
     for (const [name, id] of Object.entries(FIELDS)) $(id).value = filters[name] ?? "";
     $("filter-stacked").checked = stacked ?? this.stacksByItself;
     this.showCount();
-    if (Object.keys(filters).length) $("filter-details").open = true;
+    if (Object.keys(filters).some((name) => name !== "text")) $("filter-details").open = true;
   }
 
   clear() {
@@ -84,7 +84,8 @@ export class Filters {
   }
 
   showCount() {
-    const number = Object.values(FIELDS).filter((id) => $(id).value && !$(id).disabled).length;
+    const [, ...fields] = Object.values(FIELDS);
+    const number = fields.filter((id) => $(id).value && !$(id).disabled).length;
     $("filter-count").textContent = number || "";
     $("filter-clear").hidden = number === 0;
   }

@@ -2,9 +2,9 @@
 
 import { CollectionCard } from "./collection_card.js";
 import { Collections } from "./collections.js";
-import { count, make } from "./column.js";
-
-const $ = (id) => document.getElementById(id);
+import { $, button, make } from "./elements.js";
+import { exportFiles } from "./exporting.js";
+import { withKey, words } from "./strings.js";
 
 export class Keeping {
   // page: {say(text, shown), failed(error), search(), changed(), go(view), joined(), decline(), marksForNow(),
@@ -15,9 +15,10 @@ export class Keeping {
       changed: () => this.changed(), failed: page.failed, unsent: (number) => this.showUnsent(number),
     });
     this.card = new CollectionCard(this.collections, {
-      say: page.say, failed: page.failed, chosen: () => this.chosen(), showMembers: () => this.showMembers(), showNext: () => this.showNext(),
+      say: page.say, failed: page.failed, chosen: () => this.chosen(), showMembers: (side) => this.showMembers(side), showNext: () => this.showNext(),
+      export: (files) => exportFiles(column, files, { ...page, say: (text) => { $("collection-said").textContent = text; } }),
     });
-    $("marks-note").textContent = "Search again asks with the query and with what you marked in the collection.";
+    $("marks-note").textContent = words.searchWithMarks;
     $("keep-above").addEventListener("click", () => this.keepList());
   }
 
@@ -49,7 +50,7 @@ export class Keeping {
   // What the banner says of marks while the server is away.
   showUnsent(number) {
     $("lost-marks").hidden = number === 0;
-    $("lost-marks").textContent = `${count(number, "photo")} marked meanwhile ${number === 1 ? "is" : "are"} kept in this tab: leave it open.`;
+    $("lost-marks").textContent = words.unsent(number);
   }
 
   // Another collection: what was on the screen for the last one is no answer for this.
@@ -100,9 +101,9 @@ export class Keeping {
 
   sentence(hits, kind) {
     const { name } = this.collections.current;
-    const what = hits.length === 1 ? hits[0].name : count(hits.length, "photo");
-    const best = kind === "right" && hits.length === 1 && hits[0].copies.length ? `, the best of ${hits[0].copies.length + 1} copies` : "";
-    return { right: `Kept ${what}${best} in ${name}`, wrong: `${what}: not in ${name}`, neither: `${what}: not marked any more` }[kind];
+    const what = hits.length === 1 ? hits[0].name : words.photos(hits.length);
+    if (kind === "right") return words.kept(what, hits.length === 1 && hits[0].copies.length ? hits[0].copies.length + 1 : 0, name);
+    return kind === "wrong" ? words.notKept(what, name) : words.unmarked(what);
   }
 
   // A new collection with these marks, and with the photo that is searched with, in one step; whether there is one now.
@@ -134,9 +135,9 @@ export class Keeping {
   ask(cover, wish) {
     const dialog = $("naming");
     $("naming-cover").src = cover;
-    $("naming-name").value = this.collections.freeName(wish || "collection");
+    $("naming-name").value = this.collections.freeName(wish || words.aCollection);
     $("naming-names").replaceChildren(...this.collections.list.map((one) => make("option", { value: one.name })));
-    $("naming-search").textContent = this.page.query() === null ? "Do not keep it" : "Only search, keep nothing";
+    $("naming-search").textContent = this.page.query() === null ? words.doNotKeep : words.onlySearch;
     dialog.returnValue = "";
     dialog.showModal();
     $("naming-name").select();
@@ -156,13 +157,13 @@ export class Keeping {
   async keepList() {
     const { question, photos } = this.column;
     if (this.collections.chosen === null && !(await this.begun([this.column.hits[0]], "right", {}))) return;
-    if ((await this.collections.keep(question)) !== null) this.page.say(`Kept the ${count(photos, "photo")} of the list in ${this.collections.current.name}`, true);
+    if ((await this.collections.keep(question)) !== null) this.page.say(words.keptList(photos, this.collections.current.name), true);
   }
 
   // More has been seen, or marked: the buttons say how many photos they are about.
   saw() {
     const number = this.column.unmarked().length;
-    for (const [id, text] of [["keep-shown", `Keep the ${number} shown`], ["rest-wrong", `The other ${number} do not belong`]]) {
+    for (const [id, text] of [["keep-shown", words.keepShown(number)], ["rest-wrong", words.restIsWrong(number)]]) {
       const button = this.column.tools.querySelector(`.${id}`);
       if (!button) continue;
       button.textContent = text;
@@ -170,8 +171,8 @@ export class Keeping {
     }
   }
 
-  showMembers() {
-    return this.page.go({ members: this.collections.chosen });
+  showMembers(side = null) {
+    return this.page.go({ members: this.collections.chosen, side });
   }
 
   // The photos most worth a look; a second time, others.
@@ -180,8 +181,8 @@ export class Keeping {
     return this.page.go({ next: this.collections.chosen });
   }
 
-  displayMembers(key, place) {
-    return this.show({ members: key }, place);
+  displayMembers(key, side, place) {
+    return this.show(side === null ? { members: key } : { members: key, side }, place);
   }
 
   // What was on the screen and left without a mark is not offered again.
@@ -190,44 +191,39 @@ export class Keeping {
     else this.seen.clear();
     await this.collections.queue; // so that the server knows all marks
     const answer = await this.show({ next: key, seen: [...this.seen] });
-    if (answer !== null) this.page.say($("found-note").textContent);
+    if (answer !== null) this.page.say($("found-note").textContent, !$("found-note").checkVisibility()); // the card may be in the sheet
   }
 
   // The column shows an answer: say what can be done with it.
   shown(column, answer) {
     const { question } = column;
-    const tool = (text, title, action, className = "") => {
-      const button = make("button", { type: "button", textContent: text, title, className });
-      button.addEventListener("click", action);
-      return button;
-    };
     const tools = [];
     if (question !== null && question.members === undefined && column.total) {
-      tools.push(tool("Keep all shown", "Keep the photos that have been on the screen as a whole, but for those that are marked (A)", () => this.keepShown(), "keep-shown"));
+      tools.push(button("", { title: withKey(words.keepShownTitle, "A"), className: "keep-shown" }, () => this.keepShown()));
     }
     if (question?.next !== undefined) {
-      tools.push(tool("The rest do not belong", "Mark the photos that have been on the screen as a whole and have no mark as ✗ (X)", () => this.restIsWrong(), "rest-wrong"));
-      tools.push(tool("Next photos", "The photos most worth a look now (M)", () => this.showNext()));
+      tools.push(button("", { title: withKey(words.restIsWrongTitle, "X"), className: "rest-wrong" }, () => this.restIsWrong()));
+      tools.push(button(words.nextPhotos, { title: withKey(words.nextPhotosTitle, "M") }, () => this.showNext()));
       this.showFound(answer);
     }
     if ((question?.members ?? question?.next) !== undefined && this.page.query() !== null) {
-      tools.push(tool("Back to the search", "The photos that look like the query", () => this.page.search()));
+      tools.push(button(words.backToSearch, { title: words.backToSearchTitle }, () => this.page.search()));
     }
     column.tools.replaceChildren(...tools);
     this.saw();
     const name = this.collections.current?.name;
-    if (question?.members !== undefined) column.note.textContent = `${count(column.total, "photo")} in ${name}`;
-    if (question?.next !== undefined) column.note.textContent = `Most worth a look for ${name}: which of these belong to it?`;
+    if (question?.members !== undefined) column.note.textContent = (question.side ? words.wrongMembers : words.members)(column.total, name);
+    if (question?.next !== undefined) column.note.textContent = words.worthALook(name);
   }
 
-  showFound({ recall, lowest, highest, missing, why }) {
+  showFound(found) {
+    const { recall, highest, why } = found;
     $("found").hidden = false;
     $("found-bar").hidden = recall === null;
     $("found-note").textContent = why;
     if (recall === null) return;
     $("found-share").style.width = `${100 * recall}%`;
     $("found-range").style.width = `${100 * highest}%`;
-    const between = `${Math.round(100 * lowest)} to ${Math.round(100 * highest)}%`;
-    $("found-note").textContent = `About ${Math.round(100 * recall)}% is found (${between}): ${missing < 0.5 ? "probably none" : `about ${count(Math.round(missing), "photo")}`} missing. ${why}`;
+    $("found-note").textContent = words.share(found);
   }
 }

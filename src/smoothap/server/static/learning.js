@@ -1,9 +1,8 @@
 // Learning from the collections: begun, followed and undone. The server does the work, and goes on if the page is closed.
 
 import { ask, askJson } from "./ask.js";
-import { count } from "./column.js";
-
-const $ = (id) => document.getElementById(id);
+import { $ } from "./elements.js";
+import { words } from "./strings.js";
 
 export class Learning {
   // page: {say(text), failed(error), changed()}; changed() is called when the album's vectors are others than before.
@@ -51,17 +50,17 @@ export class Learning {
     const { learnt, collections, wanted, photos, running, share, said } = this.info;
     const enough = collections >= wanted;
     $("learn").disabled = running || !enough;
-    $("learn").textContent = learnt ? "Learn again" : "Learn from the collections";
+    $("learn").textContent = words.learn(learnt);
     $("unlearn").hidden = !learnt;
     $("unlearn").disabled = running;
     $("learning-share").hidden = !running;
     $("learning-share").value = share;
-    $("learning-state").textContent = learnt ? "The album searches with what it learnt." : "";
+    $("learning-state").textContent = words.learnt;
     $("learning-state").hidden = !learnt;
     $("learning-note").textContent = running
-      ? "Learning, and checking on photos that are left out …"
+      ? words.isLearning
       : said ?? (enough
-        ? `From ${count(collections, "collection")} the album can learn which photos belong together. It takes seconds, and is kept only if it helps.`
-        : `With ${wanted} collections of ${photos} photos or more the album can learn which photos belong together; it has ${collections}.`);
+        ? words.mayLearn(collections)
+        : words.tooFew(wanted, photos, collections));
   }
 }

@@ -1,14 +1,14 @@
 // People: groups of faces to be named, merged and put away; the album's questions; and all photos of one person.
 
 import { ask, askJson } from "./ask.js";
-import { count, make, visible } from "./column.js";
+import { $, button, make, visible } from "./elements.js";
+import { withKey, words } from "./strings.js";
 
-const $ = (id) => document.getElementById(id);
 const PAGE = 100; // groups
 const FEWEST = 2; // photos: groups in fewer come when they are asked for
 
 // The name of a person as it is shown.
-export const nameOf = (person) => (person.name === null ? "nobody named yet" : visible(person.name));
+export const nameOf = (person) => (person.name === null ? words.nobody : visible(person.name));
 
 // What keys that are typed into a field for a name leave alone.
 export const isTyping = (event) => event.target.matches?.("input[type=text]") ?? false;
@@ -70,7 +70,7 @@ export class People {
   showUndo(what) {
     for (const id of ["people-undo", "person-undo"]) {
       $(id).disabled = !what;
-      $(id).title = what ? `Undo: ${what}` : "Nothing to undo";
+      $(id).title = what ? words.undo(what) : words.nothingToUndo;
     }
   }
 
@@ -136,27 +136,27 @@ export class People {
   showList({ total, rarer, strangers, undo }) {
     const { everybody } = this.wanted;
     $("people-list").replaceChildren(...this.people.map((person) => this.card(person)));
-    $("people-note").textContent = this.wanted.strangers ? "Strangers: give one a name if you know them after all." : count(total, "group");
+    $("people-note").textContent = this.wanted.strangers ? words.strangersNote : words.groups(total);
     $("people-empty").hidden = total > 0;
-    $("people-empty").textContent = this.wanted.strangers ? "Nobody is a stranger." : rarer ? "Nobody is in more than one photo." : "No face was found in these photos. Open a photo and draw a box around one.";
+    $("people-empty").textContent = this.wanted.strangers ? words.noStranger : rarer ? words.onlyOnce : words.noFaces;
     $("people-more").hidden = this.people.length >= total;
     $("people-rarer").hidden = this.wanted.strangers || (!rarer && !everybody);
-    $("people-rarer").textContent = everybody ? "Hide those in one photo only" : `Show ${rarer.toLocaleString("en")} more, in one photo each`;
+    $("people-rarer").textContent = everybody ? words.hideRarer : words.rarer(rarer);
     $("people-strangers").hidden = !strangers && !this.wanted.strangers;
-    $("people-strangers").textContent = this.wanted.strangers ? "Back to all people" : `Strangers (${strangers.toLocaleString("en")})`;
+    $("people-strangers").textContent = this.wanted.strangers ? words.backToPeople : words.strangers(strangers);
     $("people-names").replaceChildren(...this.people.filter((one) => one.name).map((one) => make("option", { value: one.name })));
     this.showUndo(undo);
     this.showChosen();
   }
 
   card(person) {
-    const who = person.name === null ? `somebody in ${count(person.photos, "photo")}` : nameOf(person);
-    const open = make("button", { type: "button", className: "cover", title: `All photos of ${who}` }, make("img", { src: this.picture(person.cover), alt: "", loading: "lazy" }));
-    open.setAttribute("aria-label", `All photos of ${who}`);
-    open.addEventListener("click", () => this.page.go({ person: person.number }));
-    const name = make("input", { type: "text", maxLength: 200, placeholder: "Who is this?", value: person.name ?? "", autocomplete: "off" });
+    const who = person.name === null ? words.somebody(person.photos) : nameOf(person);
+    const title = words.photosOfPerson(who);
+    const open = button("", { className: "cover", title, "aria-label": title }, () => this.page.go({ person: person.number }));
+    open.append(make("img", { src: this.picture(person.cover), alt: "", loading: "lazy" }));
+    const name = make("input", { type: "text", maxLength: 200, placeholder: words.whoIsThis, value: person.name ?? "", autocomplete: "off" });
     name.setAttribute("list", "people-names");
-    name.setAttribute("aria-label", `The name of ${who}`);
+    name.setAttribute("aria-label", words.nameOfPerson(who));
     const form = make("form", {}, name);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -167,13 +167,8 @@ export class People {
       await this.look();
       this.focus(person.number);
     });
-    const button = (text, title, action) => {
-      const made = make("button", { type: "button", textContent: text, title });
-      made.setAttribute("aria-label", `${title}: ${who}`);
-      made.addEventListener("click", action);
-      return made;
-    };
-    const choose = button("Merge", "Choose, to merge it with others", () => {
+    const act = (text, title, action) => button(text, { title, "aria-label": words.of(title, who) }, action);
+    const choose = act(words.merge, words.mergeTitle, () => {
       if (!this.chosen.delete(person.number)) this.chosen.add(person.number);
       this.showChosen();
     });
@@ -181,10 +176,10 @@ export class People {
     const away = (path, body) => async () => {
       if (await this.say(path, body)) await this.look();
     };
-    const stranger = button("Stranger", "A stranger, never mind", away(`${person.number}/stranger`, {}));
+    const stranger = act(words.stranger, words.strangerTitle, away(`${person.number}/stranger`, {}));
     stranger.hidden = person.stranger;
-    const none = button("No face", "Not a face: a poster, a shadow", away("no-face", { faces: [person.number], groups: true }));
-    const item = make("li", { className: "person" }, open, make("div", { className: "facts", textContent: count(person.photos, "photo") }), form, make("div", { className: "marks" }, choose, stranger, none));
+    const none = act(words.noFace, words.noFaceReason, away("no-face", { faces: [person.number], groups: true }));
+    const item = make("li", { className: "person" }, open, make("div", { className: "facts", textContent: words.photos(person.photos) }), form, make("div", { className: "marks" }, choose, stranger, none));
     item.dataset.number = person.number;
     return item;
   }
@@ -200,7 +195,7 @@ export class People {
       item.querySelector(".choose").setAttribute("aria-pressed", this.chosen.has(Number(item.dataset.number)));
     }
     $("people-merge").hidden = this.chosen.size < 2;
-    $("people-merge").textContent = `Merge the ${this.chosen.size} chosen`;
+    $("people-merge").textContent = words.mergeChosen(this.chosen.size);
   }
 
   async merge() {
@@ -221,11 +216,11 @@ export class People {
     if (!question) return;
     for (const [place, person] of [["one", question.one], ["other", question.other]]) {
       $(`question-${place}`).src = this.picture(person.cover);
-      $(`question-${place}`).alt = person.name === null ? `somebody in ${count(person.photos, "photo")}` : nameOf(person);
-      $(`question-${place}-note`).textContent = `${person.name === null ? "" : `${nameOf(person)}, `}${count(person.photos, "photo")}`;
+      $(`question-${place}`).alt = person.name === null ? words.somebody(person.photos) : nameOf(person);
+      $(`question-${place}-note`).textContent = person.name === null ? words.photos(person.photos) : words.ofPerson(person.photos, nameOf(person));
     }
     const named = [question.one, question.other].find((person) => person.name !== null);
-    $("question-title").textContent = named ? `Is this ${nameOf(named)}?` : "Are these the same person?";
+    $("question-title").textContent = named ? words.isThis(nameOf(named)) : words.samePerson;
   }
 
   async answer(path) {
@@ -247,15 +242,15 @@ export class People {
     if (answer === null) return;
     this.showPerson(answer.person);
     const who = nameOf(answer.person);
-    this.page.say(missing ? `${count(answer.total, "photo")} that may be of ${who}` : `${count(answer.total, "photo")} of ${who}`);
+    this.page.say(missing ? words.mayBe(answer.total, who) : words.ofPerson(answer.total, who));
   }
 
   showPerson(person) {
     this.person = person;
     $("person").hidden = false;
     $("person-cover").src = this.picture(person.cover);
-    $("person-title").replaceChildren(make("bdi", { textContent: person.name === null ? "No name yet" : nameOf(person) }));
-    $("person-count").textContent = `${count(person.photos, "photo")}${person.stranger ? ", a stranger" : ""}`;
+    $("person-title").replaceChildren(make("bdi", { textContent: person.name === null ? words.noNameYet : nameOf(person) }));
+    $("person-count").textContent = words.personCount(person);
     $("person-name").value = person.name ?? "";
     $("person-stranger").hidden = person.stranger;
   }
@@ -292,19 +287,19 @@ export class People {
   // The column shows photos of a person: say what can be done with them.
   shown(column) {
     const { missing } = column.question;
-    const tool = (text, title, action) => {
-      const button = make("button", { type: "button", textContent: text, title });
-      button.addEventListener("click", action);
-      return button;
-    };
     const wrong = column.hits.filter((hit) => hit?.said === false);
     const tools = [];
-    if (missing && column.total) tools.push(tool("The rest are not", "Mark the photos that have been on the screen as a whole and have no mark as ✗ (X)", () => this.mark(column.unmarked(), "wrong")), tool("Next photos", "Others that may be of this person (M)", () => this.showMissing()));
-    if (wrong.length > 1) tools.push(tool(`Split off the ${wrong.length} ✗ as one person`, "They are another person, and all of them the same", () => this.split(wrong)));
+    if (missing && column.total) {
+      tools.push(
+        button(words.restIsNot, { title: withKey(words.restIsWrongTitle, "X") }, () => this.mark(column.unmarked(), "wrong")),
+        button(words.nextPhotos, { title: withKey(words.othersOfPerson, "M") }, () => this.showMissing()),
+      );
+    }
+    if (wrong.length > 1) tools.push(button(words.splitOff(wrong.length), { title: words.splitOffTitle }, () => this.split(wrong)));
     column.tools.replaceChildren(...tools);
     column.note.textContent = missing
-      ? (column.total ? "May be the same person: which are? ✓ takes a photo in, ✗ keeps it out for ever." : "Nobody else in the album is like this person: probably nothing is missing.")
-      : `${count(column.total, "photo")}, the surest first. ✗ takes one out.`;
+      ? (column.total ? words.whichAre : words.nobodyElse)
+      : words.surestFirst(column.total);
     column.message.hidden = true;
   }
 

@@ -1,9 +1,8 @@
 // How well a query does where labels are known: precision by recall of each column, and AP.
 
-import { count, make } from "./column.js";
-import { drawCurves, percent } from "./curve.js";
-
-const $ = (id) => document.getElementById(id);
+import { drawCurves } from "./curve.js";
+import { $, make } from "./elements.js";
+import { words } from "./strings.js";
 
 // isLabelled: whether all albums are; isForeign: whether the query is no photo of theirs.
 export function showQuality(columns, answers, { isLabelled, isForeign }) {
@@ -14,11 +13,11 @@ export function showQuality(columns, answers, { isLabelled, isForeign }) {
   $("curves").replaceChildren(...(drawn.length ? [drawCurves(drawn)] : []));
   $("legend").replaceChildren(...drawn.map(({ name, before, curve }) => make(
     "li", {}, make("span", { className: before ? "line before" : "line" }),
-    make("bdi", { textContent: name }), make("b", { textContent: `AP ${percent(curve.average_precision)}` }),
+    make("bdi", { textContent: name }), make("b", { textContent: words.ap(curve.average_precision) }),
   )));
   $("quality-note").textContent = drawn.length
-    ? `${count(drawn[0].curve.positives, "right photo")} among ${count(answers[0].ranked, "other")}; AP is exact, over the whole ranking.`
+    ? words.ranking(drawn[0].curve.positives, answers[0].ranked)
     : isForeign
-      ? "A photo from outside has no label, so there is nothing to count."
-      : "No other photo has this label, so there is nothing to find.";
+      ? words.foreign
+      : words.alone;
 }

@@ -1,6 +1,7 @@
 // The slider that shortens the list: by score, or by the recall to expect where the album is calibrated.
 
-const $ = (id) => document.getElementById(id);
+import { $ } from "./elements.js";
+import { percent, words } from "./strings.js";
 
 export class Slider {
   // changed() is called when it came to rest.
@@ -41,7 +42,7 @@ export class Slider {
     const recall = document.querySelector('input[name="kind"]:checked').value === "recall";
     Object.assign($("slider"), recall ? { min: 0.5, max: 1, step: 0.01, value: 1 } : { min: -1, max: 1, step: 0.005, value: -1 });
     $("slider").dataset.kind = recall ? "recall" : "score";
-    $("slider-label").textContent = recall ? "recall of about" : "scores down to";
+    $("slider-label").textContent = recall ? words.expectedRecall : words.lowestScore;
     this.show();
   }
 
@@ -57,6 +58,6 @@ export class Slider {
   }
 
   show() {
-    $("slider-value").textContent = this.isOpen ? (this.isRecall ? "100%" : "the lowest") : this.isRecall ? `${Math.round(100 * this.value)}%` : this.value.toFixed(3);
+    $("slider-value").textContent = this.isRecall ? percent(this.value) : this.isOpen ? words.noLimit : this.value.toFixed(3);
   }
 }

@@ -1,10 +1,9 @@
 // The copies of one photo, taken apart: each can be looked at, and told to be no copy.
 
 import { askJson, post } from "./ask.js";
-import { make, named } from "./column.js";
+import { $, button, make, named } from "./elements.js";
+import { words } from "./strings.js";
 import { spokenSize } from "./viewer.js";
-
-const $ = (id) => document.getElementById(id);
 
 export class Stack {
   // page: {look(column, id), changed(), say(text), failed(error)}
@@ -29,28 +28,25 @@ export class Stack {
   }
 
   item(photo) {
-    const find = make("button", { type: "button", textContent: "Search with it" });
-    find.setAttribute("aria-label", `Search with ${photo.name}`);
-    find.addEventListener("click", () => {
+    const find = button(words.searchWithIt, { "aria-label": words.searchWith(photo.name) }, () => {
       this.dialog.close();
       this.page.look(this.column, photo.id);
     });
-    const apart = make("button", { type: "button", textContent: "Not a copy", hidden: !this.column.album.keeps });
-    apart.setAttribute("aria-label", `${photo.name} is not a copy`);
-    const item = make("li", {}, make("img", { src: this.column.address(photo, "thumbnail"), alt: photo.name }), make("bdi", { textContent: photo.name }), make("span", { className: "soft", textContent: spokenSize(photo) }), find, apart);
-    apart.addEventListener("click", async () => {
+    const apart = button(words.notACopy, { hidden: !this.column.album.keeps, "aria-label": words.isNotACopy(photo.name) }, async () => {
       try {
         await post(`${this.column.base}/photos/${photo.id}/not-a-copy`, {});
         item.remove();
         if (this.dialog.open) this.apart = true;
         else this.page.changed(); // closed before the server had answered
-        this.page.say(`${photo.name} is not a copy: remembered`);
+        this.page.say(words.remembered(photo.name));
         if ($("stack-list").children.length < 2) this.dialog.close();
       } catch (error) {
         this.dialog.close();
         this.page.failed(error);
       }
     });
+    const picture = make("img", { src: this.column.address(photo, "thumbnail"), alt: photo.name });
+    const item = make("li", {}, picture, make("bdi", { textContent: photo.name }), make("span", { className: "soft", textContent: spokenSize(photo) }), find, apart);
     return item;
   }
 }

@@ -1,8 +1,8 @@
 // What the page tells: in the banner what went wrong, and to screen readers what was done.
 
 import { Lost } from "./ask.js";
+import { $ } from "./elements.js";
 
-const $ = (id) => document.getElementById(id);
 const SHOWN = 6000; // milliseconds
 let hiding = null;
 let stays = false; // whether the banner waits for somebody to close it

@@ -2,10 +2,10 @@
 
 import { askJson, post } from "./ask.js";
 import { ShareBox } from "./box.js";
-import { make, named, place, visible } from "./column.js";
+import { $, make, named, place, visible } from "./elements.js";
 import { isTyping } from "./people.js";
+import { bytes as spokenBytes, percent, words } from "./strings.js";
 
-const $ = (id) => document.getElementById(id);
 const NEAREST = 8; // times as large as it fits
 const ENLARGED = 3; // times: a small photo is shown no larger than this
 const WHOLE = 0.98; // of a photo: a part that is larger is all of it
@@ -45,7 +45,7 @@ export class Viewer {
     stage.addEventListener("dblclick", (event) => this.scale(this.zoom > 1 ? 1 / this.zoom : 2.5, event));
     $("viewer-image").addEventListener("load", () => this.arrived());
     new ResizeObserver(() => this.fit()).observe(stage);
-    $("viewer-image").addEventListener("error", () => { $("viewer-note").textContent = "The photo cannot be shown: is its file still there?"; });
+    $("viewer-image").addEventListener("error", () => { $("viewer-note").textContent = words.noPicture; });
   }
 
   async open(column, place) {
@@ -74,7 +74,7 @@ export class Viewer {
       image.alt = hit.label === null ? hit.name : `${hit.name}, ${hit.label}`;
       image.src = column.address(hit, "image");
       $("viewer-note").textContent = "";
-      $("viewer-place").textContent = `${(place + 1).toLocaleString("en")} of ${column.total.toLocaleString("en")}`;
+      $("viewer-place").textContent = words.place(place + 1, column.total);
       $("viewer-before").disabled = place === 0;
       $("viewer-after").disabled = place === column.total - 1;
       this.showMark();
@@ -92,17 +92,17 @@ export class Viewer {
 
   // `led` is the photo through which this one came into the list: it resembles that one more than the query.
   showFacts(known, hit, led) {
-    const { name, taken, camera, label, stack } = named(known);
+    const { name, camera, label, stack } = named(known);
     const [folder, file] = [name.slice(0, Math.max(name.lastIndexOf("/"), 0)), name.slice(name.lastIndexOf("/") + 1)];
     this.facts = known;
     $("viewer-title").replaceChildren(make("bdi", { textContent: file }));
-    const facts = {
-      Folder: folder || "the photo folder itself", Taken: taken && spokenDate(taken), Camera: camera && visible(camera), Size: spokenSize(known), Label: label,
-      Score: hit.rank ? `${hit.score.toFixed(3)}, rank ${hit.rank.toLocaleString("en")}` : null, Copies: stack.length - 1 || null,
-      "Found through": led && `${named(led).name}, which it resembles`,
-    };
+    const facts = [
+      [words.folder, folder || words.rootFolder], [words.taken, spokenDate(known)], [words.camera, camera && visible(camera)],
+      [words.size, spokenSize(known)], [words.label, label], [words.score, hit.rank ? words.scored(hit.score.toFixed(3), this.place + 1) : null],
+      [words.copiesFact, stack.length - 1 || null], [words.through, led && words.throughPhoto(named(led).name)],
+    ];
     this.sharpen();
-    $("viewer-facts").replaceChildren(...Object.entries(facts).filter(([, value]) => value).flatMap(
+    $("viewer-facts").replaceChildren(...facts.filter(([, value]) => value).flatMap(
       ([name, value]) => [make("dt", { textContent: name }), make("dd", {}, make("bdi", { textContent: value }))],
     ));
   }
@@ -221,13 +221,13 @@ export class Viewer {
     this.box.set(on ? (isDrawing ? [0.4, 0.35, 0.2, 0.3] : this.match ?? [0.25, 0.25, 0.5, 0.5]) : null);
     this.dialog.classList.toggle("choosing", on);
     $("viewer-part").hidden = this.isDrawing;
-    $("viewer-part").textContent = on ? "Search with this part" : "Search with a part";
+    $("viewer-part").textContent = on ? words.searchThisPart : words.searchPart;
     $("viewer-part").classList.toggle("main", on);
     $("viewer-draw").hidden = on && !isDrawing;
-    $("viewer-draw").textContent = this.isDrawing ? "This is a face" : "Draw a face";
+    $("viewer-draw").textContent = this.isDrawing ? words.isFace : words.drawFace;
     $("viewer-draw").classList.toggle("main", this.isDrawing);
     $("viewer-search").classList.toggle("main", !on);
-    $("viewer-note").textContent = on ? "Drag over the photo, or move the box with the arrow keys (with Shift: its size), then press Enter." : "";
+    $("viewer-note").textContent = on ? words.drawPart : "";
     if (on) {
       this.setZoom(1);
       $("viewer-stage").focus();
@@ -237,7 +237,7 @@ export class Viewer {
   async reveal() {
     try {
       await post(`${this.column.base}/photos/${this.hit.id}/reveal`, {});
-      $("viewer-note").textContent = "Its folder opens on this computer.";
+      $("viewer-note").textContent = words.opensFolder;
     } catch (error) {
       $("viewer-note").textContent = error.message;
     }
@@ -261,7 +261,7 @@ export class Viewer {
       const most = Math.max(room[axis] / 2 - 60, 0);
       return Math.min(Math.max(shift, -most), most);
     });
-    $("viewer-scale").textContent = this.zoom === 1 ? "Fit" : `${Math.round(100 * this.zoom)}%`;
+    $("viewer-scale").textContent = this.zoom === 1 ? words.fit : percent(this.zoom);
     this.sharpen();
     image.style.transform = this.zoom === 1 ? "" : `translate(${this.shift[0]}px, ${this.shift[1]}px) scale(${this.zoom})`;
     this.cover();
@@ -316,14 +316,11 @@ export class Viewer {
 
 // The size of a photo, as far as it is known.
 export function spokenSize({ width, height, bytes }) {
-  const pixels = width && `${width.toLocaleString("en")} × ${height.toLocaleString("en")} pixels`;
-  const room = bytes && (bytes >= 1e6 ? `${(bytes / 1e6).toFixed(1)}\u00a0MB` : `${Math.max(1, Math.round(bytes / 1e3))}\u00a0kB`);
-  return [pixels, room].filter(Boolean).join(", ");
+  return [width && words.pixels(width, height), bytes && spokenBytes(bytes)].filter(Boolean).join(", ");
 }
 
-function spokenDate(taken) {
-  const [day, clock] = taken.split(" ");
-  const [year, month, number] = day.split("-").map(Number);
-  const name = new Date(Date.UTC(year, month - 1, number)).toLocaleDateString("en", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
-  return `${name}, ${clock.slice(0, 5)}`;
+// When a photo was taken, and how that is known where its camera does not tell.
+function spokenDate({ taken, day, dated_by: how }) {
+  if (taken) return words.takenAt(taken.slice(0, 10), taken.slice(11, 16));
+  return day ? words.dated(day, how) : null;
 }
