@@ -143,6 +143,7 @@ def test_one_click_shows_all_photos_of_a_person_ranked_with_the_face_framed(page
     page.reload()
     until(page, "document.getElementById('person-title').textContent === 'Anna'")
     assert page.locator(".tile .yes[aria-pressed=true]").count() == 6
+    assert page.evaluate("Number(getComputedStyle(document.querySelector('.tile.kept img')).opacity)") == 1
 
 
 def test_a_photo_that_is_not_of_them_is_taken_out_and_back_in(page, party):

@@ -25,6 +25,10 @@ function asForm({ upload, ...values }) {
   return form;
 }
 
+// Whether one looks for more of a thing, and not at what a collection or a person has.
+const isLookingForMore = (question) =>
+  question !== null && question.members === undefined && (question.person === undefined || Boolean(question.missing));
+
 export class Column {
   // page: {look(column, place), pick(column, id), unstack(column, hit), mark(column, hits, kind), markOf(column, hit),
   // marks(hit), saw(column), shown(column, answer), filter(), sections(column), at(place), none(), failed(error)}
@@ -81,7 +85,7 @@ export class Column {
       const [offset, focus] = anchor === undefined ? [0, to] : [this.grid.offset, this.grid.current + to - place];
       if (anchor === undefined && this.element.getBoundingClientRect().top < 0) this.element.scrollIntoView();
       if (anchor === undefined && this.selection) this.selection.anchor = null; // its place was one of another list
-      this.element.classList.toggle("looking", question !== null && question.members === undefined);
+      this.element.classList.toggle("looking", isLookingForMore(question));
       this.grid.reset(this.total, sections?.version === answer.version ? sections.sections : []);
       if (to > 0) this.grid.scrollTo(to, offset);
       if (inside) this.grid.focus(focus, { preventScroll: anchor !== undefined }); // whoever came by keyboard goes on from there
