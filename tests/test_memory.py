@@ -43,6 +43,32 @@ given_back = held - resident()
 print(outside, inside, still, given_back > BLOCK // 2)
 """
 
+COUNT_ARENAS = """
+import ctypes, sys, threading
+from smoothap._core.memory import share_freed_memory
+
+if sys.argv[2] == "shared":
+    share_freed_memory()
+together, library = threading.Barrier(12), ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+
+def allocate():
+    together.wait()
+    for _ in range(100):
+        library.malloc(1000)
+    together.wait()  # an arena is free for another thread once its own has ended
+
+threads = [threading.Thread(target=allocate) for _ in range(12)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+library.fopen.restype = ctypes.c_void_p
+file = ctypes.c_void_p(library.fopen(sys.argv[1].encode(), b"w"))
+library.malloc_info(0, file)
+library.fclose(file)
+"""
+
 
 def run(**variables: str) -> list[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
@@ -63,3 +89,13 @@ def test_blocks_are_used_again_inside_and_given_back_afterwards() -> None:
 def test_settings_chosen_by_the_user_are_left_alone() -> None:
     outside, inside, *_ = map(int, run(MALLOC_ARENA_MAX="2")[:3])
     assert inside > outside / 2
+
+
+def test_threads_of_a_server_share_two_arenas(tmp_path):
+    counts = {}
+    for kind in ("shared", "own"):
+        file = tmp_path / kind
+        subprocess.run([sys.executable, "-c", COUNT_ARENAS, str(file), kind], check=True)
+        counts[kind] = file.read_text().count("<heap nr=")
+    assert counts["shared"] <= 2
+    assert counts["own"] > 4

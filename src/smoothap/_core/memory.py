@@ -1,4 +1,4 @@
-"""Memory that is freed and needed again at once: kept by the process while a long piece of work lasts."""
+"""Memory that is freed: kept by the process while a long piece of work needs it again, or shared by its threads."""
 
 import ctypes
 import os
@@ -8,8 +8,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 # The names and numbers of glibc's malloc.h.
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
+_TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 _NEVER = -1
+_ARENAS = 2
 _DEFAULTS = {_TRIM_THRESHOLD: 128 * 1024, _MMAP_MAX: 65536}
 
 _lock = threading.Lock()
@@ -43,6 +44,17 @@ def freed_memory_kept() -> Generator[None]:
                 for name, value in _DEFAULTS.items():
                     library.mallopt(name, value)
                 library.malloc_trim(0)
+
+
+def share_freed_memory() -> None:
+    """From now on, let the threads of this process take memory from the same two arenas.
+
+    glibc makes an arena for each thread, and each keeps what that thread has freed: a server grew by some MB whenever
+    load gave it one thread more. Without effect where `freed_memory_kept` has none.
+    """
+    library = _glibc()
+    if library is not None:
+        library.mallopt(_ARENA_MAX, _ARENAS)
 
 
 def _glibc() -> ctypes.CDLL | None:

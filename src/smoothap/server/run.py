@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
+from smoothap._core.memory import share_freed_memory
 from smoothap.album import Album
 from smoothap.album.watching import Watcher
 from smoothap.plots.text import visible
@@ -86,6 +87,7 @@ def _application(
     opener: Callable[[], Mapping[str, Album]], service: Service, watchers: Mapping[str, Watcher] | None = None
 ) -> ASGIApp:
     """The application in this process, of which there may be several."""
+    share_freed_memory()
     _allow_connections()
     log = None
     if service.log is not None:  # which stays open as long as this process lasts
