@@ -49,9 +49,9 @@ def order_of(photos: Photos, by: By) -> Order:
 
 def _by_date(photos: Photos, *, newest: bool) -> tuple[np.ndarray, np.ndarray]:
     """The rows in order (n,), and the month of each."""
-    dates = photos.dates()
-    known = np.array([when.seconds is not None for when in dates], bool)
-    times = np.array([when.seconds or 0 for when in dates], np.int64)
+    found = photos.times()
+    known = np.array([seconds is not None for seconds in found], bool)
+    times = np.array([seconds or 0 for seconds in found], np.int64)
     sign = -1 if newest else 1
     rows = np.lexsort((sign * photos.ids, sign * times, ~known))
     months, which = np.unique(times[rows].astype("datetime64[s]").astype("datetime64[M]"), return_inverse=True)

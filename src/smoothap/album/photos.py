@@ -260,9 +260,9 @@ class Photos(Sequence[Photo]):
         """The SHA-256 of each file, b"" where it is not known."""
         return self._column("sha256", b"")
 
-    def dates(self) -> list[Dated]:
-        """When each photo was taken, in order, and what says so."""
-        return [dated(*facts) for facts in self._columns("taken, path, modified", (None, b"", 0))]
+    def times(self) -> list[int | None]:
+        """When each photo was taken, in order, in seconds since 1970; None where nothing says so."""
+        return [dated(*facts).seconds for facts in self._columns("taken, path, modified", (None, b"", 0))]
 
     def _column(self, name: str, missing: bytes) -> list[bytes]:
         return [value for (value,) in self._columns(name, (missing,))]
