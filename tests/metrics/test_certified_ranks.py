@@ -75,6 +75,17 @@ def test_a_collapsed_model_is_ranked_by_its_last_bits(core_path, monkeypatch):
 
 
 @pytest.mark.guarantee(21)
+@pytest.mark.parametrize("samples_per_class", [3, 60])
+def test_codes_of_plus_and_minus_one_tie_in_bulk(core_path, samples_per_class, monkeypatch):
+    """A few scores for all pairs, and from 17 positives on many equal thresholds in a bin of their table."""
+    monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
+    random = np.random.default_rng(0)
+    labels = np.arange(180) // samples_per_class
+    codes = np.sign(random.standard_normal((180, 12)) + random.standard_normal((60, 12))[labels])
+    assert_defined(codes.astype(np.float32), random.permutation(labels))
+
+
+@pytest.mark.guarantee(21)
 @pytest.mark.parametrize("factor", [1e-23, 1e-40, 1e20, 3e38 / 4])
 def test_rows_of_any_length_have_the_same_ranks(core_path, factor):
     random = np.random.default_rng(1)

@@ -51,6 +51,20 @@ def test_a_score_is_that_of_a_loop_over_plain_numbers_bit_for_bit(both_paths, se
 
 
 @pytest.mark.guarantee(21)
+@pytest.mark.parametrize("dimension", [1, 3, 8, 9, 64, 77, 300])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_of_whole_tiles_are_those_of_the_definition(dimension, dtype):
+    pytest.importorskip("numba")
+    from smoothap.metrics.cosine_kernels import score_tile, turned
+
+    left, right = (given_rows(rows) for rows in np.random.default_rng(0).standard_normal((2, 40, dimension), dtype))
+    norms, tile = [row_norms(rows) for rows in (left, right)], np.empty((40, 40))
+    for part in range(2):
+        score_tile(part, 2, left.numpy(), norms[0], turned(right), norms[1], tile)
+    assert tile.tolist() == [[defined_score(x, y) for y in right.numpy()] for x in left.numpy()]
+
+
+@pytest.mark.guarantee(21)
 def test_a_score_on_which_nothing_rounds_is_the_fraction(core_path):
     """Rows of whole numbers whose lengths are whole numbers too: (3, 4), (1, 2, 2), (2, 3, 6), times anything."""
     rows = [(3, 4, 0), (4, 3, 0), (-3, 0, 4), (1, 2, 2), (2, -1, 2), (2, 3, 6), (6, 2, -3), (0, 0, 5)]

@@ -88,10 +88,10 @@ def row_norms(matrix: Tensor | np.ndarray | Rows) -> np.ndarray:
 def _norms(rows: Tensor, of: int) -> np.ndarray:
     """The lengths of some rows, `of` that many in all."""
     if _is_compiled(of * rows.shape[1], rows):
-        from smoothap.metrics import kernels
+        from smoothap.metrics import cosine_kernels
 
         norms = np.empty(len(rows))
-        on_threads(kernels.norms, parts_for(rows.numel()), rows.numpy(), norms)
+        on_threads(cosine_kernels.norms, parts_for(rows.numel()), rows.numpy(), norms)
         return norms
     wide = rows.double()
     # numpy's root, not torch's, which MKL computes: in one of 75 numbers that one is off in the last bit.
@@ -116,10 +116,10 @@ def row_digests(
 def unit_rows(rows: Tensor, norms: np.ndarray, dtype: torch.dtype) -> Tensor:
     """The rows (n, d) that `given_rows` gave divided by their norms (n,), rounded once to the dtype. (n, d)"""
     if _is_compiled(rows.numel(), rows):
-        from smoothap.metrics import kernels
+        from smoothap.metrics import cosine_kernels
 
         units = torch.empty_like(rows, dtype=dtype, memory_format=torch.contiguous_format)
-        on_threads(kernels.scale_rows, parts_for(rows.numel()), rows.numpy(), norms, units.numpy())
+        on_threads(cosine_kernels.scale_rows, parts_for(rows.numel()), rows.numpy(), norms, units.numpy())
         return units
     return (rows.double() / torch.from_numpy(norms).to(rows.device)[:, None]).to(dtype)
 
@@ -139,7 +139,7 @@ def pair_scores(
     scores = np.empty(len(first))
     terms = len(first) * right.shape[1]
     if _is_compiled(terms, left, right):
-        from smoothap.metrics.kernels import score_pairs
+        from smoothap.metrics.cosine_kernels import score_pairs
 
         sides = np.asarray(left), left_norms, np.asarray(right), right_norms
         on_threads(score_pairs, parts_for(terms), *sides, first, second, scores)

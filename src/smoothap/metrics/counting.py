@@ -27,6 +27,7 @@ _POSITIVES_AT_ONCE = 3 << 22  # 400 MB of scores, counts and tables
 _PAIRS_WORTH_COMPILING = 1 << 24  # less is counted in the time in which numba is imported and its kernels are read
 # one pair in that many: from there on a product in float64, which decides nearly all, is faster
 _TOO_MANY_UNDECIDED = 8
+_PROBED = 64  # queries
 _FEW = 16  # thresholds that are compared one by one
 _FEW_TO_SORT = 128  # of a query
 _QUERIES_AT_ONCE = 4096
@@ -80,6 +81,12 @@ class Counter:
         rounding = float(np.finfo(number).eps)  # more than a score, which is about 1 at most, loses in that dtype
         self.upper = (self.exact + (bound + rounding)).astype(number)
         self.width = np.array([2 * bound + 8 * rounding], number)
+
+    def tile(self, top: int, bottom: int, left: int, right: int, room: Tensor) -> Tensor:
+        """Proposed scores of queries top ... bottom - 1 and items left ... right - 1."""
+        queries = self.sets.queries.units(top, bottom, room.dtype)
+        items = self.sets.items.units(left, right, room.dtype)
+        return torch.mm(queries, items.T, out=_view(room, len(queries), len(items)))
 
     def count_rows(self, tile: Tensor, top: int, left: int) -> None:
         """Count the tile for the queries that are its rows."""
@@ -173,10 +180,24 @@ class CompiledCounter(Counter):
 
     def propose_in(self, dtype: torch.dtype) -> None:
         super().propose_in(dtype)
+        if dtype == torch.float64:  # the tiles are the definition's scores
+            self.upper, self.width = self.exact, np.zeros(1)
         if self.count.max() > self.kernels.FEW:
             self.scales = np.zeros(len(self.count), self.upper.dtype)
             self.tables = np.zeros(self.kernels.BINS * len(self.exact), np.int32)
             self._run(self.kernels.tabulate)
+
+    def tile(self, top: int, bottom: int, left: int, right: int, room: Tensor) -> Tensor:
+        if self.dtype == torch.float32:
+            return super().tile(top, bottom, left, right, room)
+        from smoothap.metrics.cosine_kernels import score_tile, turned
+
+        given, norms = self.sets.queries.side(top, bottom)
+        items, item_norms = self.sets.items.side(left, right)
+        tile = _view(room, len(given), len(items))
+        sides = given.numpy(), norms, turned(items), item_norms
+        on_threads(score_tile, torch.get_num_threads(), *sides, tile.numpy())
+        return tile
 
     def count_rows(self, tile: Tensor, top: int, left: int) -> None:
         self._count(self.kernels.count_rows, tile, top, left)
@@ -193,7 +214,9 @@ class CompiledCounter(Counter):
         self.scored += sum(self._run(kernel, tile.numpy(), top, left, rows, columns))
 
     def _run(self, kernel: Callable[..., Any], *arguments: object) -> list[Any]:
-        thresholds = self.kernels.Thresholds(
+        from smoothap.metrics.kernels import Thresholds
+
+        thresholds = Thresholds(
             self.sets.first, self.sets.last, self.offset, self.count, self.exact, self.upper, self.width, self.counts,
             self.scales, self.tables,
         )  # fmt: skip
@@ -242,20 +265,31 @@ def _count_block(
     counter.sort()
     counter.propose_in(dtype)
     room, turned = torch.empty(2, size * size, dtype=dtype, device=device)
+    if dtype == torch.float32:  # the first rows say which tiles are best
+        probe = _tile(counter, start, min(start + _PROBED, stop), 0, min(size, items), room)
+        counter.count_rows(probe, start, 0)
+        room, turned = _with_digits(counter, 0, probe, room, turned)
+        counter.counts[:] = 0
     for top, left in _corners(sets, start, stop, size):
         if not processes.has((top + left) // size):
             continue
         before, bottom, right = counter.scored, min(top + size, stop), min(left + size, items)
-        tile = _tile(sets, top, bottom, left, right, room)
+        tile = _tile(counter, top, bottom, left, right, room)
         counter.count_rows(tile, top, left)
         if sets.symmetric and start <= left < stop and left != top:
             counter.count_columns(tile, top, left, turned)
-        if (counter.scored - before) * _TOO_MANY_UNDECIDED > tile.numel() and has_float64(device):
-            counter.propose_in(torch.float64)
-            room, turned = room.double(), turned.double()
+        room, turned = _with_digits(counter, before, tile, room, turned)
         progress.advance()
     processes.add_up(counter.counts)
     return counter
+
+
+def _with_digits(counter: Counter, before: int, tile: Tensor, room: Tensor, turned: Tensor) -> tuple[Tensor, Tensor]:
+    """Room for further tiles: of float64 from here on where this one left too many pairs to the definition."""
+    if (counter.scored - before) * _TOO_MANY_UNDECIDED <= tile.numel() or not has_float64(tile.device):
+        return room, turned
+    counter.propose_in(torch.float64)
+    return room.double(), turned.double()
 
 
 def _score_positives(sets: SortedSets, counter: Counter, start: int, stop: int, processes: Processes) -> None:
@@ -275,10 +309,10 @@ def _score_positives(sets: SortedSets, counter: Counter, start: int, stop: int, 
     processes.add_up(counter.exact)
 
 
-def _tile(sets: SortedSets, top: int, bottom: int, left: int, right: int, room: Tensor) -> Tensor:
-    """Proposed scores of queries top ... bottom - 1 and items left ... right - 1; minus infinity for ignored pairs."""
-    queries, items = sets.queries.units(top, bottom, room.dtype), sets.items.units(left, right, room.dtype)
-    tile = torch.mm(queries, items.T, out=_view(room, len(queries), len(items)))
+def _tile(counter: Counter, top: int, bottom: int, left: int, right: int, room: Tensor) -> Tensor:
+    """The counter's tile, with minus infinity for ignored pairs."""
+    sets = counter.sets
+    tile = counter.tile(top, bottom, left, right, room)
     if sets.ignored is not None:
         rows, columns = sets.queries.order[top:bottom], sets.items.order[left:right]
         ignored = torch.from_numpy(sets.ignored[np.ix_(rows, columns)]).to(tile.device)

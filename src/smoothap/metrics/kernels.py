@@ -1,6 +1,4 @@
-"""The definition of a score, and counting scores at or above thresholds, compiled (extra `fast`).
-
-Imported only when numba is installed.
+"""Counting scores at or above thresholds, compiled (extra `fast`). Imported only when numba is installed.
 
 For every query q the sorted scores of its positives, the thresholds, are at offset[q] ... of one flat array, and the
 counts at the same places of another; one place behind them stays free for an infinity. The columns of a query's own
@@ -15,73 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from smoothap._core.threads import compiled
+from smoothap.metrics.cosine_kernels import cosine, halves_of
 
 FEW = 16
 BINS = 4  # for each threshold
 MEMORY = 1024  # scores by the definition that a thread remembers: copies of one image ask for them again and again
-
-
-@compiled()
-def halves_of(dimension: int) -> np.ndarray:
-    """Scratch for `cosine` of rows (d,): half as long as the next power of two."""
-    length = 1
-    while 2 * length < dimension:
-        length *= 2
-    return np.empty(length, np.float64)
-
-
-@compiled()
-def cosine(left: np.ndarray, right: np.ndarray, lengths: float, room: np.ndarray) -> float:
-    """The score of two rows (d,) whose lengths multiply to `lengths`; no fast mathematics: every rounding is meant.
-
-    Every loop runs over whole slices, since numba vectorises no loop whose indices it must look at.
-    """
-    half = room.shape[0]
-    left_behind, right_behind = left[half:], right[half:]
-    both = left_behind.shape[0]
-    for i in range(both):
-        first = np.float64(left[i]) * np.float64(right[i])
-        room[i] = first + np.float64(left_behind[i]) * np.float64(right_behind[i])
-    left_alone, right_alone, alone = left[both:half], right[both:half], room[both:]
-    for i in range(left_alone.shape[0]):
-        alone[i] = np.float64(left_alone[i]) * np.float64(right_alone[i])
-    while half > 1:
-        half //= 2
-        front, back = room[:half], room[half : 2 * half]
-        for i in range(half):
-            front[i] += back[i]
-    return room[0] / lengths
-
-
-@compiled()
-def score_pairs(
-    part: int, parts: int, left: np.ndarray, left_norms: np.ndarray, right: np.ndarray, right_norms: np.ndarray,
-    first: np.ndarray, second: np.ndarray, scores: np.ndarray,
-) -> None:  # fmt: skip
-    """scores (k,): of row first[i] of the left with row second[i] of the right; this part's share of them."""
-    room = halves_of(right.shape[1])
-    number = scores.shape[0]
-    for i in range(number * part // parts, number * (part + 1) // parts):
-        a, b = first[i], second[i]
-        scores[i] = cosine(left[a], right[b], left_norms[a] * right_norms[b], room)
-
-
-@compiled()
-def norms(part: int, parts: int, rows: np.ndarray, lengths: np.ndarray) -> None:
-    """The length of each of the rows (n, d), lengths (n,)."""
-    halves, number = halves_of(rows.shape[1]), rows.shape[0]
-    for row in range(number * part // parts, number * (part + 1) // parts):
-        lengths[row] = np.sqrt(cosine(rows[row], rows[row], 1.0, halves))
-
-
-@compiled()
-def scale_rows(part: int, parts: int, rows: np.ndarray, norms: np.ndarray, units: np.ndarray) -> None:
-    """units (n, d): the rows (n, d) divided by their norms (n,), rounded once."""
-    number = rows.shape[0]
-    for row in range(number * part // parts, number * (part + 1) // parts):
-        given, unit, norm = rows[row], units[row], norms[row]
-        for i in range(given.shape[0]):
-            unit[i] = np.float64(given[i]) / norm
 
 
 class Thresholds(NamedTuple):
@@ -163,7 +99,8 @@ def tabulate(part: int, parts: int, block: Thresholds) -> None:
     """Spread each query's thresholds over more bins, so that a score finds its place among them at once.
 
     Of the query's table, tables[BINS * offset[q] ...], entry 0 is for scores below all thresholds and entry b holds the
-    number of thresholds in bins lower than b: a score in bin b needs comparing with those of its own bin only.
+    number of thresholds in bins lower than b: a score in bin b needs comparing with those of its own bin only. The last
+    entry holds the number of all.
     """
     number = block.upper.dtype.type
     for query in range(part, block.count.shape[0], parts):
@@ -172,11 +109,11 @@ def tabulate(part: int, parts: int, block: Thresholds) -> None:
             continue
         row = block.upper[begin : begin + many]
         spread = row[many - 1] - row[0]
-        block.scales[query] = number(min((BINS * many - 2) / spread, 1e30) if spread > 0 else 1.0)
+        block.scales[query] = number(min((BINS * many - 3) / spread, 1e30) if spread > 0 else 1.0)
         table = block.tables[BINS * begin : BINS * (begin + many)]
         table[:] = 0
         for i in range(many):
-            place = min((row[i] - row[0]) * block.scales[query], number(BINS * many - 2))
+            place = min((row[i] - row[0]) * block.scales[query], number(BINS * many - 3))
             table[np.int32(place) + np.int32(1)] += 1
         below = np.int32(0)
         for b in range(1, BINS * many):
@@ -197,7 +134,7 @@ def _add_histogram(
     no branch, gathers the places of the scores that can matter.
     """
     places, histogram, undecided = scratch.places, scratch.histogram, scratch.undecided
-    lowest, last_bin = limits[0], limits.dtype.type(table.shape[0] - 2)
+    lowest, last_bin = limits[0], limits.dtype.type(table.shape[0] - 3)
     perhaps, zero = lowest - width, limits.dtype.type(0)
     kept = np.uintp(0)  # unsigned, so that numba leaves out the check for negative indices
     for j in range(scores.shape[0]):
@@ -207,10 +144,10 @@ def _add_histogram(
         score = scores[np.uintp(places[j])]
         bin_of = max((score - lowest) * scale, zero)  # as in `tabulate`
         bin_of = last_bin if bin_of > last_bin else bin_of
-        place = np.uintp(table[np.uintp(np.int32(bin_of) + np.int32(1))])
-        place += np.uintp(
-            limits[place] <= score
-        )  # without a branch, which is enough for most bins: they hold one threshold at most
+        bin_of_table = np.uintp(np.int32(bin_of) + np.int32(1))
+        place, behind = np.uintp(table[bin_of_table]), np.uintp(table[bin_of_table + np.uintp(1)])
+        # without a branch, which is enough for most bins: they hold one threshold at most, or equal ones
+        place = behind if limits[behind - np.uintp(1)] <= score else place
         while limits[place] <= score:
             place += np.uintp(1)
         if score >= limits[place] - width:
