@@ -57,6 +57,33 @@ def against_the_product(rows: int) -> None:
         )
 
 
+def odd_sets() -> None:
+    """Sets that once were slow, as a multiple of the product: few classes, scores that tie in bulk or hardly differ."""
+    generator = torch.Generator().manual_seed(0)
+    near = torch.randn(200, 64, generator=generator).repeat_interleave(50, 0)
+    one = torch.randn(1, 128, generator=generator)
+    cases = {
+        "10,000 codes of 64 times +-1": ((torch.randn(near.shape, generator=generator) + near).sign(), 50),
+        "10,000 x 128, all within 1e-6": (one + 1e-6 * torch.randn(10_000, 128, generator=generator), 5),
+    }
+    for classes in (10, 2):
+        centres = torch.randn(classes, 128, generator=generator).repeat_interleave(20_000 // classes, 0)
+        vectors = centres + 2.5 * torch.randn(20_000, 128, generator=generator)
+        cases[f"20,000 x 128, {classes} classes"] = torch.nn.functional.normalize(vectors), 20_000 // classes
+    print("Odd sets, as a multiple of the product")
+    for name, (vectors, samples_per_class) in cases.items():
+        labels = torch.arange(len(vectors)) // samples_per_class
+        candidates = {
+            "product": lambda x=vectors: all_products(x),
+            "evaluate": lambda x=vectors, y=labels: evaluate(x, y, progress=False),
+        }
+        seconds = take_turns(candidates, rounds=3)
+        print(
+            f"  {name:<36}{milliseconds(seconds, 'evaluate'):9.0f} ms{ratio(seconds, 'evaluate', 'product'):8.2f}",
+            flush=True,
+        )
+
+
 def against_peers(rows: int) -> None:
     """FAISS flat search and pytorch-metric-learning's calculator on the same vectors."""
     import faiss
@@ -202,6 +229,7 @@ def main() -> None:
         return
     against_the_product(options.rows)
     with_ties(options.rows)
+    odd_sets()
     against_peers(options.peers)
     memory(options.rows)
 
