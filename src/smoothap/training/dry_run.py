@@ -110,11 +110,12 @@ def run_dry(
                 first = file.read_text(encoding="utf-8").splitlines()[1]
                 found.missing.append(f"Some images cannot be read, such as {first}")
         hours += needed
+        minutes = f" ({math.ceil(60 * needed)} minutes)" if needed < 2 else ""
         found.lines += [f"  {name}:"] if name else []
         found.lines += [
             f"  images a second     {rate:,.1f}",
             f"  to train on         {steps * batch_size:,} images, {steps:,} batches of {batch_size}",
-            f"  hours               {needed:,.1f} ({math.ceil(60 * needed):,} minutes), with validation and tests",
+            f"  hours               {needed:,.1f}{minutes}, with validation and tests",
             f"  memory              {peak_memory(device) / 1e9:.1f} GB at most",
             f"  disk                {disk / 1e9:.2f} GB",
         ]

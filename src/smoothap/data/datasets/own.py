@@ -94,8 +94,8 @@ def table(
     train, tests = chosen_split(images, test_fraction, test_classes, seed)
     left_out = len(images) - sum(map(len, (train, *tests.values())))
     warnings = (
-        f"Left out: {left_out:,} images that have labels to train on and labels to test on. --test-classes FILE chooses "
-        "the labels to test on.",
+        f"Left out: {left_out:,} images that have labels to train on and labels to test on. --test-classes FILE "
+        "chooses the labels to test on.",
     )
     return Benchmark(name, train, tests, warnings if left_out else (), tests_are_chosen=True)
 
