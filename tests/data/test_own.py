@@ -3,6 +3,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from smoothap.data.check import check
 from smoothap.data.datasets.own import folder, table
 
 PATHS = ["1.jpg", "2.jpg", "3.jpg", "4.jpg"]
@@ -125,3 +126,5 @@ def test_an_image_with_labels_of_both_sides_of_a_split_is_on_neither(write_table
     assert list(split.tests["test"].names) == ["3.jpg", "4.jpg"]
     assert list(split.tests["test"].class_names) == ["c", "d"]
     assert split.tests["test"].marks.tolist() == [[1, 0], [1, 1]]
+    assert split.warnings[0].startswith("Left out: 1 images")
+    assert [(part.classes, part.fewest, part.most) for part in check(split, read=False).parts] == [(2, 1, 1), (2, 1, 2)]

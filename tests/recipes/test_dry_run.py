@@ -9,6 +9,7 @@ from tiny_sets import write_ijbc, write_sop, write_vehicle_id, write_vggface2
 
 from smoothap.cli import app
 from smoothap.data.datasets import counts, faces
+from smoothap.models import embedder
 from smoothap.training import log
 
 pytestmark = pytest.mark.usefixtures("small_networks")
@@ -57,8 +58,16 @@ def test_a_partial_copy_is_taken_and_what_it_lacks_is_listed(tmp_path, capsys):
     told = capsys.readouterr().out
     assert "listed files are missing" in told
     assert "vehicle-id train is partial: found" in told
-    used = int(re.search(r"classes for batches of (\d+) here, not of 384", told)[1])
-    assert f"{400 * round(110_178 / used):,} batches of {used}" in told  # those of a whole copy
+    assert re.search(r"classes for batches of \d+ here, not of 384", told)
+    assert f"{400 * round(110_178 / 384):,} batches of 384" in told  # those of a whole copy
+
+
+@pytest.mark.usefixtures("real_counts")
+def test_a_partial_copy_of_groups_is_tried_with_batches_that_fit_and_the_time_is_that_of_a_whole_copy(tmp_path, capsys):
+    assert dry_run("recipe:sop-384", write_sop(tmp_path / "data"), tmp_path / "run", "--weights", "none") == 1
+    told = capsys.readouterr().out
+    assert int(re.search(r"classes for batches of (\d+) here, not of 384", told)[1]) < 48  # images of the tiny set
+    assert "1,082,880 images, 2,820 batches of 384" in told  # 94 epochs of 10 batches of each pair of 3 groups
 
 
 def test_weights_and_sets_that_are_not_there_are_missing_and_no_error(tmp_path, capsys):
@@ -68,6 +77,19 @@ def test_weights_and_sets_that_are_not_there_are_missing_and_no_error(tmp_path, 
     told = capsys.readouterr().out
     assert "1. --test-on ijbc:" in told
     assert "The weights to start from, as --weights FILE: senet50_256.pth" in told
+
+
+def test_published_weights_that_cannot_be_fetched_are_missing_and_no_error(tmp_path, capsys, monkeypatch):
+    small = embedder.build_backbone
+
+    def unreachable(architecture, size=None, pretrained=True):
+        if pretrained:
+            raise ConnectionError(f"The weights of {architecture} are not on this machine")
+        return small(architecture, size, pretrained)
+
+    monkeypatch.setattr(embedder, "build_backbone", unreachable)
+    assert dry_run("recipe:sop-384", write_sop(tmp_path / "data"), tmp_path / "run", "--batch-size", 16) == 1
+    assert "1. The weights of resnet50.tv_in1k are not on this machine" in capsys.readouterr().out
 
 
 def test_an_interrupted_dry_run_leaves_the_folder_as_it_was(tmp_path, capsys, monkeypatch):

@@ -13,7 +13,7 @@ from smoothap.cli import app
 from smoothap.data.names import open_data
 from smoothap.models import Embedder, open_model
 from smoothap.training import finetune as fine_tuning
-from smoothap.training.config import QUICK, RunOptions
+from smoothap.training.config import FROZEN, QUICK, RunOptions
 from smoothap.training.evaluation import evaluate_benchmark, evaluate_model
 from smoothap.training.finetune import fine_tune
 from smoothap.training.loop import alone_in
@@ -53,6 +53,16 @@ def test_fine_tune_does_what_the_command_does(photos, tmp_path):
 
 def _mean_average_precision(model, side):
     return model["metrics"][side]["test"]["mean_average_precision"]
+
+
+def test_too_few_classes_are_refused_before_features_are_computed(photos, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(ValueError, match="too few to learn from"):
+        fine_tune(
+            f"folder:{photos}", tmp_path / "run", frozen=True, config=replace(FROZEN, steps=1), test_fraction=0.9,
+            options=CPU, **NETWORK,
+        )  # fmt: skip
+    assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.parametrize("given", [None, 200])

@@ -162,6 +162,7 @@ def train(
             config=replace(chosen, **changes), **({} if method is None else {"loss": method}),
         )  # fmt: skip
         opening, parts = partial(open_data, data, **vars(split)), {"": training}
+        random_parts = {"": partial(training, weights="none")}
         trainings = (("", training(data, out, test_on=test_on, options=run, **vars(split))) for _ in parts)
     else:
         recipe = recipe_file(recipe)
@@ -178,13 +179,18 @@ def train(
         opened = open_recipe(recipe, data, weights=False if dry_run else start, changes=changes, loss=named)
         by_hand = opened.weights if start is True else ""
         opening = partial(opened.data, Path(data).expanduser())
-        parts = opened.trainings(False if by_hand else start, views)
+        random_parts = opened.trainings(False, views)
+        parts = random_parts if by_hand else opened.trainings(start, views)
         trainings = run_recipe(opened, data, out, weights=start, transform=views, test_on=test_on, options=run)
     with joined_processes() as processes:
         shown = processes.rank == 0
         try:
             if dry_run:
-                found = run_dry(parts, opening, out, test_on=test_on, options=run)
+                try:
+                    found = run_dry(parts, opening, out, test_on=test_on, options=run)
+                except ConnectionError as error:  # published weights, which random ones stand for
+                    found = run_dry(random_parts, opening, out, test_on=test_on, options=run)
+                    found.missing.append(str(error))
                 found.missing += [f"The weights to start from, as --weights FILE: {by_hand}"] if by_hand else []
                 if shown:
                     print(f"\n{found}")

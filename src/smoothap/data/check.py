@@ -74,7 +74,7 @@ def check(benchmark: Benchmark, read: bool = True) -> Findings:
 
 
 def _part(images: ImageSet) -> Part:
-    sizes = np.bincount(images.labels, minlength=images.classes)
+    sizes = np.bincount(images.labels, minlength=images.classes) if images.marks is None else images.marks.sum(0)
     spread = int(sizes.min()), float(np.median(sizes)), int(sizes.max())
     instances = None if images.instances is None else len(np.unique(images.instances))
     return Part(images.name, len(images), images.classes, *spread, instances)

@@ -52,7 +52,8 @@ def run_dry(
 ) -> DryRun:
     """Run a few steps of each training in a temporary folder below `out`, with its batches from all of its images.
 
-    Validation takes a few classes, tests a few hundred images. A partial copy of the data is taken as it is.
+    Validation takes a few classes, tests a few hundred images. A partial copy of the data is taken as it is, with
+    batches as large as its classes allow; the time is that of a whole copy.
     """
     found, device, folder, hours = DryRun(), chosen_device(options.device), Path(out) / ".dry-run", 0.0
     with partial_copies_taken() as lacking:
@@ -68,13 +69,16 @@ def run_dry(
     few, *further = (_with_few_tests(one, found.missing) for one in sets)
     everything = few.training_images()
     scale = lacking.whole.get(everything.name, 0) / len(everything) or 1.0
+    is_partial = everything.name in lacking.whole
     few_steps = (_STEPS_ON_CPU if device.type == "cpu" else _STEPS) + _STEPS_OF_A_WORKER * options.workers
     for name, training in trainings.items():
         config: TrainingConfig = training.keywords["config"]
         fraction = min(config.validation_fraction, _FEW_CLASSES)
-        short = replace(config, steps=min(few_steps, config.steps or few_steps), validation_fraction=fraction)
+        batches: BatchesOf | None = training.keywords.get("batches")
         count_memory(device)
         with joined_processes() as processes, _temporary(folder, processes):
+            fitting = _fitting(config, few, batches, processes) if is_partial else config
+            short = replace(fitting, steps=min(few_steps, config.steps or few_steps), validation_fraction=fraction)
             try:
                 with redirect_stdout(io.StringIO()):  # a training on few images says what is not so of the whole
                     quick = replace(options, resume=False, minutes=None)
@@ -88,9 +92,10 @@ def run_dry(
             if config.validation_fraction:
                 images, validation = sets[0].train_and_validation(config.seed, config.validation_fraction)
                 validated = len(validation)
-            batch_size = min(config.batch_size, largest_batch(images, config))
-            batches: BatchesOf | None = training.keywords.get("batches")
-            drawn = None if batches is None else batches(images, replace(config, batch_size=batch_size), processes)
+            tried_size = min(short.batch_size, largest_batch(everything, config))
+            batch_size = config.batch_size if is_partial else min(config.batch_size, largest_batch(images, config))
+            whole = _as_a_whole_copy(images, scale)
+            drawn = None if batches is None else batches(whole, replace(config, batch_size=batch_size), processes)
             per_epoch = max(1, round(scale * len(images) / batch_size)) if drawn is None else len(drawn)
             steps = config.total_steps(per_epoch)
             rates = [row["images_per_second"] for row in read_rows(folder) if "loss" in row]
@@ -105,16 +110,17 @@ def run_dry(
                 first = file.read_text(encoding="utf-8").splitlines()[1]
                 found.missing.append(f"Some images cannot be read, such as {first}")
         hours += needed
+        minutes = f" ({math.ceil(60 * needed)} minutes)" if needed < 2 else ""
         found.lines += [f"  {name}:"] if name else []
         found.lines += [
             f"  images a second     {rate:,.1f}",
             f"  to train on         {steps * batch_size:,} images, {steps:,} batches of {batch_size}",
-            f"  hours               {needed:,.1f} ({60 * needed:,.0f} minutes), with validation and tests",
+            f"  hours               {needed:,.1f}{minutes}, with validation and tests",
             f"  memory              {peak_memory(device) / 1e9:.1f} GB at most",
             f"  disk                {disk / 1e9:.2f} GB",
         ]
-        if batch_size < config.batch_size:
-            found.lines.append(f"  There are classes for batches of {batch_size} here, not of {config.batch_size}.")
+        if tried_size < config.batch_size:
+            found.lines.append(f"  There are classes for batches of {tried_size} here, not of {config.batch_size}.")
         if disk > (free := shutil.disk_usage(out).free):
             found.missing.append(f"Room on the disk: {free / 1e9:.1f} GB are free, and {disk / 1e9:.1f} GB are needed")
     found.lines += [f"  all of them         {hours:,.1f} hours"] if len(trainings) > 1 else []
@@ -133,6 +139,34 @@ def _temporary(folder: Path, processes: Processes) -> Generator[None]:
     finally:
         if processes.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fitting(config: TrainingConfig, few: Benchmark, batches: BatchesOf | None, processes: Processes) -> TrainingConfig:
+    """The config with smaller batches where a partial copy has too few classes, or groups of them, for its own."""
+    images = few.training_images()
+    if config.validation_fraction:
+        images, _ = few.train_and_validation(config.seed, _FEW_CLASSES)
+    unit = 2 * config.samples_per_class * processes.number
+    size = min(config.batch_size, largest_batch(images, config))
+    while batches is not None and size > unit:
+        try:
+            batches(images, replace(config, batch_size=size), processes)
+            break
+        except ValueError:
+            size = max(unit, size // 2 // unit * unit)
+    return replace(config, batch_size=size)
+
+
+def _as_a_whole_copy(images: ImageSet, scale: float) -> ImageSet:
+    """A partial copy with as many images as a whole one: its own, again and again, as further classes."""
+    times = round(scale)
+    if times < 2:
+        return images
+    whole = images.rows(np.tile(np.arange(len(images)), times))
+    labels = whole.labels + np.repeat(np.arange(times), len(images)) * images.classes
+    return replace(
+        whole, labels=labels, class_names=[str(label) for label in range(times * images.classes)], marks=None
+    )
 
 
 def _with_few_tests(whole: Benchmark, missing: list[str]) -> Benchmark:

@@ -77,8 +77,8 @@ class FineTuned:
             return ""
         return (
             "The training did not improve the network: no step ranked the validation classes "
-            "better than before. The model is the network as the training began with it. Try more steps or epochs, a "
-            "lower learning rate, a larger size, or more images and classes."
+            "better than before. The model is the network as the training began with it, with its embedding layer. Try "
+            "more steps or epochs, a lower learning rate, a larger size, or more images and classes."
         )
 
     def metrics(self) -> dict[str, Any]:
@@ -201,6 +201,8 @@ def fine_tune(
     with joined_processes() as processes, alone_in(folder):
         shown = processes.rank == 0
         if frozen:
+            if config.validation_fraction:  # too few classes are refused before the features are computed
+                benchmark.train_and_validation(config.seed, config.validation_fraction)
             backbone = (before or model)().to(chosen_device(options.device))
             backbone.transform = replace(backbone.transform, **views)
             tests = _frozen(tests, backbone, feature_views, options.workers, shown)

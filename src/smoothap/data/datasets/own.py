@@ -91,7 +91,13 @@ def table(
         raise ValueError(f"{path} has one of the columns is_query and is_gallery: give both or neither.")
     if protocol:
         return _given_protocol(images, *(_truths(path, column, read[column]) for column in protocol))
-    return Benchmark(name, *chosen_split(images, test_fraction, test_classes, seed), tests_are_chosen=True)
+    train, tests = chosen_split(images, test_fraction, test_classes, seed)
+    left_out = len(images) - sum(map(len, (train, *tests.values())))
+    warnings = (
+        f"Left out: {left_out:,} images that have labels to train on and labels to test on. --test-classes FILE "
+        "chooses the labels to test on.",
+    )
+    return Benchmark(name, train, tests, warnings if left_out else (), tests_are_chosen=True)
 
 
 def _image_set(path: Path, columns: dict[str, pa.Array], name: str) -> ImageSet:
