@@ -40,7 +40,7 @@ def finite(schema):
 
 def test_every_answer_is_one_that_is_described(schema):
     operations = finite(schema)
-    assert len(operations) == 47
+    assert len(operations) == 51
     for operation in operations:
 
         @settings(max_examples=EXAMPLES, deadline=None)
