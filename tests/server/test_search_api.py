@@ -44,7 +44,7 @@ def test_what_albums_there_are_and_what_they_can(client, connect, albums, album)
         {
             "name": "letters", "version": album.version, "photos": 96, "dimension": 64, "columns": [], "labelled": True,
             "takes_photos": True, "calibrated": False, "keeps": False, "people": False, "regions": False,
-                "indexing": None, "problem": None,
+            "indexing": None, "problem": None,
         }
     ]  # fmt: skip
     both = connect(albums).get("/api/v1/albums").json()
