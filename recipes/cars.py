@@ -20,9 +20,9 @@ precision        float32 without TF32
 (1) src/main.py of Andrew-Brown1/Smooth_AP. (2) sample_training_runs.sh of Confusezius/Deep-Metric-Learning-Baselines,
 which has 1 times the rate for the embedding layer.
 
-NOT RUN YET: nobody has trained this at full size here. The first 98 classes train, the other 98 are the test. It is
-meant for machines without a GPU: an epoch of 8,054 images takes about ten minutes on two cores. A training that was cut
-off goes on with --resume.
+NOT RUN YET: nobody has trained this at full size here; four epochs were (benchmarks/RESULTS.md). The first 98 classes
+train, the other 98 are the test. It is meant for machines without a GPU: an epoch of 8,054 images takes about ten
+minutes on two cores. A training that was cut off goes on with --resume.
 """
 
 from dataclasses import replace
