@@ -19,6 +19,7 @@ from core_paths import core_path_is
 from guarantees import LONG
 
 from smoothap import SmoothAP, evaluate
+from smoothap.album import Album
 from smoothap.metrics.known_answer import KNOWN, answer_here
 
 ROOT = Path(__file__).parent.parent
@@ -62,6 +63,18 @@ def numbers_here(path):
         return evaluate(embeddings, labels, progress=False).to_json(), [loss.item(), *rows.grad.flatten().tolist()]
 
 
+def rankings_here(path):
+    """Places and scores of searches by neighbourhood, with photos of the album and with one from elsewhere."""
+    random = np.random.default_rng(0)
+    rows = np.round(64 * random.standard_normal((25, 24)))[np.arange(500) % 25] + random.integers(-99, 100, (500, 24))
+    rows[400:] = rows[:100]  # copies, whose scores are equal
+    with pytest.MonkeyPatch.context() as patch, core_path_is(path, patch):
+        album = Album.from_arrays(rows.astype(np.float32), {"path": [f"{row}.jpg" for row in range(500)]})
+        queries = [0, 7, 450, (rows[3] + rows[9]).astype(np.float32)]
+        found = [album.search(query, everything=True, rerank=rerank) for query in queries for rerank in (False, True)]
+        return [[(hit.id, hit.score.hex(), hit.through) for hit in hits] for hits in found]
+
+
 def run(settings, *words):
     """Run Python in a process of its own, in which the libraries see these settings; gives what it prints."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "SMOOTHAP_"))}
@@ -74,16 +87,26 @@ def run(settings, *words):
     return done.stdout.strip().splitlines()[-1]
 
 
-pytestmark = [
-    pytest.mark.guarantee(21),
-    pytest.mark.skipif(_INSIDE in os.environ, reason="this is already such a process"),
-]
+pytestmark = pytest.mark.skipif(_INSIDE in os.environ, reason="this is already such a process")
 
 
+@pytest.mark.guarantee(27)
+@pytest.mark.parametrize("machine", MACHINES if LONG else ["an old one"])
+def test_rankings_have_the_same_places_and_bits_on(machine):
+    asked = "import json, test_other_processors as here; print(json.dumps([here.rankings_here(path) for path in {}]))"
+    there = json.loads(run(MACHINES[machine], "-c", asked.format(("plain", "fused") if LONG else ("plain",))))
+    here = json.loads(json.dumps([rankings_here(path) for path in ("plain", "fused")]))
+    assert here[0] == here[1]
+    assert all(ranked == here[0] for ranked in there)
+    assert here[0][0] != here[0][1]  # by neighbourhood is another order
+
+
+@pytest.mark.guarantee(21)
 def test_every_setting_is_one_of_a_machine():
     assert sorted(setting for machine in MACHINES.values() for setting in machine) == sorted(SETTINGS)
 
 
+@pytest.mark.guarantee(21)
 @pytest.mark.skipif(LONG, reason="the long form takes every test")
 def test_exactness_and_loss_hold_on_an_old_one():
     asked = "import json, test_other_processors as here; print(json.dumps([here.numbers_here(path) for path in {}]))"
@@ -96,6 +119,7 @@ def test_exactness_and_loss_hold_on_an_old_one():
         assert loss == pytest.approx(close, abs=1e-5)
 
 
+@pytest.mark.guarantee(21)
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize("machine", MACHINES)

@@ -1,9 +1,10 @@
 """Run the long form of every guarantee, print the table, and write docs/guarantees.md. Run by `make test-long`.
 
-    python tools/long_tests.py [NUMBER ...] [--short]
+    python tools/long_tests.py [NUMBER ...] [--all] [--short]
 
-With numbers only those guarantees are tried, and the others keep the results of their last run. Each result is kept as
-soon as it is there, with the commit that it belongs to, so that the whole need not be run in one go.
+Without numbers, those are tried whose last result is valid no more: it was of changes that nobody committed, or the
+files that the guarantee covers, or its tests, have changed since. Each result is kept as soon as it is there, with the
+commit that it belongs to, so that the whole need not be run in one go.
 """
 
 import argparse
@@ -35,7 +36,7 @@ def run_tests(number: int, short: bool) -> dict[str, Any]:
         environment = {**os.environ, "SMOOTHAP_GUARANTEES": f"{file}:{number}"}
         if not short:
             environment["SMOOTHAP_LONG"] = "1"
-        command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-m", "guarantee and not browser"]
+        command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-m", "guarantee"]
         subprocess.run(command, cwd=ROOT, env=environment, check=False)
         outcomes = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     kept = outcomes.get(str(number), [])
@@ -86,11 +87,12 @@ make test-long GUARANTEE=9
 ```
 
 `make test` tests every guarantee in a short form, which takes minutes. `make test-long` tests them in the long form
-of the table, which takes hours, and writes each result into the table.
+of the table, which takes hours, and writes each result into the table. A result stays valid until the code that the
+guarantee covers changes, or its tests; without a number, only what has no valid result is run again.
 
 In the table, *aim* is what the long form must reach, and *last result* is what it reached, with the day, the commit
-and the seconds it took. *Bit-equal* means equal in every bit. *Hypothesis* and *gradcheck* are the tools that make up
-random cases and that compare a gradient with finite differences.
+(with a + if changes were not committed yet) and the seconds it took. *Bit-equal* means equal in every bit. *Hypothesis*
+and *gradcheck* are the tools that make up random cases and that compare a gradient with finite differences.
 
 | # | guarantee | how it is tested | aim | last result | tests |
 | --- | --- | --- | --- | --- | --- |"""
@@ -117,13 +119,18 @@ def write_page(results: dict[str, Any]) -> None:
 def main() -> None:
     """Try the guarantees asked for, print the table, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("numbers", type=int, nargs="*", help="which guarantees; all by default")
+    parser.add_argument(
+        "numbers", type=int, nargs="*", help="which guarantees; by default those without a valid result"
+    )
+    parser.add_argument("--all", action="store_true", help="all of them")
     parser.add_argument(
         "--short", action="store_true", help="the short forms, as in make test; the page is not written"
     )
     options = parser.parse_args()
     rows: dict[int, dict[str, Any]] = {}
-    for number in options.numbers or GUARANTEES:
+    known = read_results()
+    wanted = [number for number in GUARANTEES if options.all or options.short or not is_valid(number, known)]
+    for number in options.numbers or wanted:
         rows[number] = run_script(number) if number in BY_SCRIPT else run_tests(number, options.short)
         print_row(number, rows[number])
         if not options.short:
@@ -133,9 +140,26 @@ def main() -> None:
     sys.exit(1 if broken else 0)
 
 
+def read_results() -> dict[str, Any]:
+    """The last result of each guarantee, by its number."""
+    return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+
+
+def is_valid(number: int, results: dict[str, Any]) -> bool:
+    """Whether a guarantee was kept when it was last tried, and nothing that it covers has changed since."""
+    row = results.get(str(number), {})
+    commit = row.get("commit", "+")
+    if commit.endswith("+") or not row["kept"]:
+        return False
+    covered = (each if "." in each else f"src/smoothap/{each}" for each in GUARANTEES[number].covers)
+    tests = {test.partition("::")[0] for test in row["tests"]}
+    unchanged = ["git", "diff", "--quiet", commit, "--", *covered, *tests]
+    return subprocess.run(unchanged, cwd=ROOT, check=False, capture_output=True).returncode == 0
+
+
 def keep(number: int, row: dict[str, Any]) -> None:
     """Put a result into the file and the page, with the day and the commit; changes not committed yet are a +."""
-    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    results = read_results()
     commit = subprocess.run(
         ["git", "describe", "--always", "--exclude=*", "--dirty=+"], cwd=ROOT, capture_output=True, text=True
     ).stdout.strip()

@@ -175,6 +175,7 @@ def test_faces_of_another_network_are_refused(people_album, party, tmp_path, mod
 # -- going away
 
 
+@pytest.mark.guarantee(26)
 def test_a_photo_that_goes_takes_its_faces_with_it_to_the_last_byte(people_album, party, tmp_path, model):
     faces = people_album.face_space().faces(people_album)
     photo = people_album.photos.id_of("5.png")
@@ -188,6 +189,7 @@ def test_a_photo_that_goes_takes_its_faces_with_it_to_the_last_byte(people_album
     assert "5" not in names(people_album.search(party / "4.png", space="face", everything=True))
 
 
+@pytest.mark.guarantee(26)
 @pytest.mark.parametrize("people", [True, False])
 def test_a_photo_that_changes_takes_its_faces_with_it(people_album, party, tmp_path, model, people):
     faces = people_album.face_space().faces(people_album)
@@ -202,6 +204,7 @@ def test_a_photo_that_changes_takes_its_faces_with_it(people_album, party, tmp_p
     assert names(dana) == ({"4", "8", "9"} if people else {"8", "9"})
 
 
+@pytest.mark.guarantee(26)
 def test_forgetting_leaves_nothing_of_people_and_all_of_the_rest(people_album, party, tmp_path):
     people_album.people.name(group_of(people_album, 0).number, "Anna Of The Party")
     people_album.search(party / "0.png", space="face")  # makes the graph
@@ -383,6 +386,7 @@ def test_two_names_are_not_merged_by_mistake(people_album):
             people.name(group_of(people_album, 0).number, name)
 
 
+@pytest.mark.guarantee(26)
 def test_what_is_deleted_is_overwritten(people_album, tmp_path):
     with FaceStore(tmp_path / "album").database.reading() as connection:
         assert connection.execute("PRAGMA secure_delete").fetchone() == (1,)
