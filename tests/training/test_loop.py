@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 from smoothap._core import files
+from smoothap._core.progress import followed
+from smoothap.data.samplers import BalancedBatches
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training import checkpoint
@@ -54,6 +56,17 @@ def test_the_rate_falls_by_steps_as_released(run, tmp_path):
     rates = [row["learning_rate"] for row in read_rows(tmp_path / "run") if "loss" in row]
     per_epoch = len(rates) // 3
     assert rates == pytest.approx([1e-3] * per_epoch + [3e-4] * per_epoch + [9e-5] * per_epoch)
+
+
+def test_what_is_counted_are_the_images_of_a_recipes_own_batches(pattern_set, small_model, small_settings, tmp_path):
+    images, counted = pattern_set(), {}
+    settings = small_settings(batch_size=16, steps=3)
+    with followed(lambda progress: counted.update({progress.description[:5]: (progress.done, progress.total)})):
+        train(
+            small_model(), SmoothAP(), images, pattern_set(6, seed=1), settings, tmp_path / "run",
+            RunOptions(device="cpu"), batches=BalancedBatches(images.labels, 8, 2),
+        )  # fmt: skip
+    assert counted["Epoch"] == (24, 24)
 
 
 def test_warm_up_and_cosine():

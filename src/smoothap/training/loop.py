@@ -126,6 +126,7 @@ def train(
     if callbacks is not None and processes.number > 1:
         raise ValueError(f"{parts.name} clusters the training images in one process: train it without torchrun")
     per_epoch, total = len(batches), config.total_steps(len(batches))
+    in_a_step = len(next(batches.draws(0))) * processes.number  # images; a recipe's batches may have a size of their own
     epochs = -(-total // per_epoch)
     suffix = f"-{processes.rank}" if processes.rank else ""
 
@@ -208,7 +209,7 @@ def train(
             closing(Log(folder, state.step, tensorboard=options.tensorboard, writes=writes)) as log,
             _caught_signals() as signals,
             float32_networks(tf32=tf32),
-            Progress("Training", (total - state.step) * config.batch_size, "images", shown=writes) as line,
+            Progress("Training", (total - state.step) * in_a_step, "images", shown=writes) as line,
         ):
             if state.step == 0:
                 validate()  # where it starts from
@@ -259,11 +260,11 @@ def train(
                     row["operating_share"] = operating_share(embeddings, config.tau)
                     row["approximation_error"] = approximation_error(embeddings, labels, config.tau)
                 now = time.monotonic()
-                row["images_per_second"] = round(config.batch_size / (now - step_began), 1)
+                row["images_per_second"] = round(in_a_step / (now - step_began), 1)
                 step_began = now
                 log.write(row)
                 line.description = f"Epoch {row['epoch']}/{epochs}, step {state.step}, loss {mean_loss:.4f}"
-                line.advance(config.batch_size)
+                line.advance(in_a_step)
 
                 interrupted = processes.any(bool(signals))
                 timed_out = processes.any(time.monotonic() - started >= 60 * limit)
