@@ -47,6 +47,23 @@ def test_both_paths_give_the_same_ap_and_gradient_in_float32(core_path):
     assert torch.allclose(value.grad.double(), exact.grad, atol=1e-4 * exact.grad.abs().max())
 
 
+@pytest.mark.parametrize("spread", [0.0, 0.001, 1.0, 8.0, 25.0, 100.0])  # in units of tau, between the positives
+@pytest.mark.parametrize("positives", [130, 500, 1_000])
+def test_many_positives_have_the_ap_and_gradient_of_float64(positives, spread):
+    generator = torch.Generator().manual_seed(0)
+    relevant = torch.zeros(3, 1_001, dtype=torch.bool)
+    for row in relevant:
+        row[torch.randperm(1_001, generator=generator)[:positives]] = True
+    scores = 5 * torch.randn(3, 1_001, generator=generator)
+    scores[relevant] = (spread * torch.rand(3, positives, generator=generator)).flatten()
+    exact, rounded = scores.double().requires_grad_(), scores.requires_grad_()
+    values = [smooth_ap(leaf, relevant, 1.0) for leaf in (exact, rounded)]
+    for value in values:
+        value.sum().backward()
+    assert torch.allclose(values[1].double(), values[0], rtol=0, atol=1e-6)
+    assert torch.allclose(rounded.grad.double(), exact.grad, rtol=0, atol=1e-5 * float(exact.grad.abs().max()))
+
+
 def test_positives_far_apart_are_right_too(core_path):
     scores = torch.tensor([[1.0, -1.0, 0.99, -0.99, 0.0]], requires_grad=True)
     relevant = torch.tensor([[True, True, False, False, False]])

@@ -137,11 +137,8 @@ def _fused_block(
     row_weights = torch.ones_like(middles) if weights is None else weights.to(scores.dtype)
     read = [tensor.contiguous() for tensor in (positive_scores, valid, row_weights, middles)]
     arrays = [tensor.detach().numpy() for tensor in (scores, *read, average_precision, positive_gradient)]
-
-    def run(part: int, parts: int) -> None:
-        rows_against_set(*(array[part::parts] for array in arrays), weights is not None)
-
-    on_threads(run, parts_for(scores.numel() * positive_scores.shape[1]))
+    parts = parts_for(scores.numel() * positive_scores.shape[1])
+    on_threads(rows_against_set, parts, *arrays, weights is not None)
     return average_precision, positive_gradient if weights is not None else positive_gradient[:0]
 
 

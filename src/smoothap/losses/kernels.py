@@ -4,7 +4,8 @@ Most are for a batch that retrieves from itself: s_ij = s_ji, so each score is m
 batch is sorted by class, small classes first. So the positives of row q are the rows from first[q] to first[q] +
 size[q] - 1, every column right of them is a negative, and the last column of a tile has the most positives. A slot k of
 query q is its k-th positive, itself left out. Only columns c > row are looked at: the pair serves the row as query and
-the column as query. `functional/kernels.py` says what `factors` and `shared` are.
+the column as query. Rows behind the last that has a factor have too many positives: they are items alone.
+`functional/kernels.py` says what `factors` and `shared` are.
 """
 
 import math
@@ -160,11 +161,11 @@ def score_positives(
 ) -> float:  # fmt: skip
     """Score each query with its positives; returns the middle of the highest ones, which factors are taken around.
 
-    units (b, d) -> scores and factors = e^(score - middle), infinite in an empty slot, both (slots, b); too_far (b,)
+    units (b, d) -> scores and factors = e^(score - middle), infinite in an empty slot, both (slots, q); too_far (q,)
     bool: the query has a positive too far below the highest, so that all its slots are left empty.
     """
-    lowest, highest = np.full(units.shape[0], np.inf), -np.inf
-    for q in range(units.shape[0]):
+    lowest, highest = np.full(factors.shape[1], np.inf), -np.inf
+    for q in range(factors.shape[1]):
         for k in range(count[q]):
             row = first[q] + k
             if row >= q and not include_query:
@@ -190,10 +191,10 @@ def sum_over_rows(
 
     tile (h, w), whose upper left corner is (row, column) of the batch; a part looks at every `parts`-th of its rows,
     and leaves `shared` in the place of the scores of negatives.
-    factors (slots, b); totals and slopes (slots, b): the sums of the terms and of their slopes.
+    factors (slots, q); totals and slopes (slots, q): the sums of the terms and of their slopes.
     """
     width = tile.shape[1]
-    for r in range(part, tile.shape[0], parts):
+    for r in range(part, min(tile.shape[0], factors.shape[1] - corner[0]), parts):
         query = corner[0] + r
         start = max(first[query] + size[query] - corner[1], 0)
         if start >= width:
@@ -212,7 +213,7 @@ def sum_over_columns(
     count: np.ndarray, factors: np.ndarray, middle: float, totals: np.ndarray, slopes: np.ndarray,
 ) -> None:  # fmt: skip
     """The same for the queries that are the tile's columns, of which a part has its share; after `sum_over_rows`."""
-    width = tile.shape[1]
+    width = max(0, min(tile.shape[1], factors.shape[1] - corner[1]))
     begin, end = width * part // parts, width * (part + 1) // parts
     most = count[corner[1] + end - 1] if begin < end else 0
     for r in range(tile.shape[0]):
@@ -233,11 +234,11 @@ def weigh(
     """Between the passes: 1 - AP of each query, 0 without slots, and what each slope of the second is weighted by.
 
     `totals` becomes the weight of each negative's slope under a positive, `slopes` the gradient with respect to the
-    positive's score, both of weights * scale * AP. weights, losses (b,), all others (slots, b).
+    positive's score, both of weights * scale * AP. weights, losses (b,), all others (slots, q).
     """
     slots = factors.shape[0]
     shared, pulls = np.empty(slots, np.float32), np.empty(slots, np.float32)
-    for q in range(count.shape[0]):
+    for q in range(factors.shape[1]):
         n, weight = 0 if too_far[q] else count[q], np.float32(weights[q] * scale)
         for k in range(n):
             shared[k] = exponential(np.float32(middle) - scores[k, q])
@@ -256,12 +257,15 @@ def gradient_of_scores(
 ) -> None:  # fmt: skip
     """Second pass: put the gradient with respect to each score, as seen by both its queries, in the score's place.
 
-    weights, pulls (slots, b): what `weigh` left in totals and slopes; is_shared: the tile went through the first pass.
+    weights, pulls (slots, q): what `weigh` left in totals and slopes; is_shared: the tile went through the first pass.
     """
     width = tile.shape[1]
     gradient = np.empty(width, np.float32)
     for r in range(part, tile.shape[0], parts):
         query = corner[0] + r
+        if query >= factors.shape[1]:
+            tile[r] = 0.0
+            continue
         start = min(max(first[query] + size[query] - corner[1], 0), width)
         here, slope = tile[r, start:], gradient[: width - start]
         if not is_shared:
@@ -269,10 +273,11 @@ def gradient_of_scores(
         slope[:] = 0.0
         for k in range(count[query]):
             add_slopes(here, factors[k, query], weights[k, query], slope)
-        left, right = corner[1] + start, corner[1] + width
+        left, right = corner[1] + start, min(corner[1] + width, factors.shape[1])
         if left < right:
+            seen = right - left
             for k in range(count[right - 1]):
-                _add_each_slope(here, factors[k, left:right], weights[k, left:right], slope)
+                _add_each_slope(here[:seen], factors[k, left:right], weights[k, left:right], slope[:seen])
         tile[r, :start] = 0.0
         here[:] = slope
         for item in range(max(query + 1, corner[1]), min(first[query] + size[query], right)):

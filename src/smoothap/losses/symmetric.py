@@ -22,45 +22,48 @@ class Symmetric(NamedTuple):
     values: Tensor  # (b,)
     with_positive: int  # queries that have a positive, those that are left too
     gradient: Tensor | None  # (b, d) of the units
-    left: Tensor  # (k,) rows whose positives are too far apart: 0, and no part of the gradient, as queries
+    left: Tensor  # (k,) rows whose positives are too far apart, or too many: 0, and no part of the gradient, as queries
 
 
 _MOST_TOO_FAR = 4  # one query in that many: with more, the other way takes all of them sooner
+_MANY = 128  # positives: the other way then has fewer sums, `functional/kernels.py`
 
 
 def symmetric_smooth_ap(
     units: Tensor, labels: Tensor, tau: float, include_query: bool, weights: Tensor | None, with_gradient: bool
 ) -> Symmetric | None:
-    """As `Block.symmetric`, for float32 on the CPU; None where the positives of many queries are too far apart."""
+    """As `Block.symmetric`, for float32 on the CPU; None where few queries would gain by it."""
     from smoothap.losses import kernels
 
     batch = len(units)
     order, first, size = _by_class(labels.numpy())
     count = size if include_query else size - 1
-    slots, with_positive = int(count.max()), int(np.count_nonzero(count))
+    with_positive = int(np.count_nonzero(count))
+    taken = int(np.searchsorted(count, _MANY, side="right"))  # the rows behind them are items alone
+    slots = int(count[taken - 1]) if taken else 0
     if not slots:
         return None
     if order is not None:
         units = units[order]
         weights = weights if weights is None else weights[order]
-    parts = parts_for(batch * batch * slots)
+    parts = parts_for(taken * batch * slots)
 
-    scores, factors = np.zeros((2, slots, batch), np.float32)
-    too_far = np.zeros(batch, bool)
+    scores, factors = np.zeros((2, slots, taken), np.float32)
+    too_far = np.zeros(taken, bool)
     middle = kernels.score_positives(units.numpy(), 1 / tau, first, count, include_query, scores, factors, too_far)
-    left = np.flatnonzero(too_far)
-    if _MOST_TOO_FAR * len(left) > batch:
+    if _MOST_TOO_FAR * np.count_nonzero(too_far) > taken:
         return None
+    left = np.concatenate([np.flatnonzero(too_far), np.arange(taken, batch)])
     known = first, size, count, factors, middle
 
-    totals, slopes = sums = np.zeros((2, slots, batch), np.float32)
-    corners = [(top, left) for top in range(0, batch, _TILE_ROWS) for left in range(top, batch, _TILE_COLUMNS)]
+    totals, slopes = sums = np.zeros((2, slots, taken), np.float32)
+    corners = [(top, left) for top in range(0, taken, _TILE_ROWS) for left in range(top, batch, _TILE_COLUMNS)]
     tile = units
     for corner in corners:
         tile = _tile(units, tau, corner)
         on_threads(kernels.sum_over_rows, parts, tile.numpy(), corner, *known, *sums)
         on_threads(kernels.sum_over_columns, parts, tile.numpy(), corner, *known, *sums)
-    losses = units.new_empty(batch)
+    losses = units.new_zeros(batch)
     row_weights = (
         np.full(batch, 1 / with_positive, np.float32) if weights is None else weights.to(torch.float32).numpy()
     )
