@@ -10,7 +10,7 @@ from smoothap.server.current_albums import CurrentAlbums
 from smoothap.server.learning import LearningJob
 from smoothap.server.limits import Workers
 from smoothap.server.observing import Metrics
-from smoothap.server.served_album import Albums, ServedAlbum, by_name
+from smoothap.server.served_album import Albums, ServedAlbum
 from smoothap.server.settings import Service
 
 
@@ -51,17 +51,18 @@ AllAlbums = Annotated[Albums, Depends(_current_albums)]
 async def _chosen_album(
     albums: AllAlbums, album: Annotated[str, Path(max_length=1_000, description="The album's name.")]
 ) -> ServedAlbum:
-    return by_name(albums, album)
+    names = {served.name: served for served in albums}
+    if album not in names:
+        raise HTTPException(404, f"There is no album {album!r}: this server has {', '.join(names)}.")
+    return names[album]
 
 
 ChosenAlbum = Annotated[ServedAlbum, Depends(_chosen_album)]
 
 
 async def _keeping(served: ChosenAlbum) -> ServedAlbum:
-    try:
-        served.album.collections  # noqa: B018
-    except ValueError as error:
-        raise HTTPException(409, str(error)) from error
+    if not served.keeps:
+        raise HTTPException(409, "This album is temporary: it keeps no collections, and learns nothing.")
     return served
 
 

@@ -1,6 +1,5 @@
 """One version of an album behind the server: queries as its model sees them, pictures, lists and facts of photos."""
 
-import contextlib
 import hashlib
 import re
 import threading
@@ -22,10 +21,9 @@ from smoothap.album.filters import cameras_of, days_of, folders_of, undated
 from smoothap.album.order import order_of
 from smoothap.album.photos import Photo
 from smoothap.album.prepare import plain_jpeg
-from smoothap.album.watching import Watcher
+from smoothap.album.watching import Indexing, Watcher
 from smoothap.data.reading import PixelBox, UnreadableImage, read_image
 from smoothap.data.transforms import Transform
-from smoothap.plots.text import visible
 from smoothap.server import schemas
 from smoothap.server.batching import Batching
 from smoothap.server.decoder import Decoder
@@ -91,9 +89,7 @@ class ServedAlbum:
     @property
     def keeps(self) -> bool:
         """Whether the album has a folder to keep collections in."""
-        with contextlib.suppress(ValueError):
-            return self.album.collections is not None
-        return False
+        return self.album.folder is not None
 
     @property
     def collections_version(self) -> str:
@@ -111,15 +107,14 @@ class ServedAlbum:
         )  # fmt: skip
 
     @property
-    def indexing(self) -> schemas.Indexing | None:
+    def indexing(self) -> Indexing | None:
         """How far it is, if photos are being taken in."""
-        work = None if self._watcher is None else self._watcher.work
-        return None if work is None else schemas.Indexing(**asdict(work))
+        return None if self._watcher is None else self._watcher.work
 
     @property
     def problem(self) -> str | None:
         """Why no photos can be taken in, if so."""
-        return None if self._watcher is None or self._watcher.problem is None else visible(self._watcher.problem)
+        return None if self._watcher is None else self._watcher.problem
 
     # ---- queries
 
@@ -137,13 +132,18 @@ class ServedAlbum:
                 return f"The model of {self.name} cannot be used: {error}"
         return ""
 
-    def query(self, photo: bytes, box: schemas.ShareBox | None = None) -> Query:
-        """The vector (d,) of a photo from elsewhere, or of a part of it, and what a search with it begins with."""
-        return self._query_of_view(self.decoder.decode(photo, box=box, view=self._usable_model().transform))
+    def query(self, photo: bytes | int, box: schemas.ShareBox | None = None) -> Query:
+        """The vector (d,) of a photo, or of a part of it, and what a search with it begins with.
 
-    def query_of_part(self, identity: int, box: schemas.ShareBox) -> Query:
-        """The same of a part of one of the album's photos, from its file: a thumbnail has too few pixels for that."""
-        return self._query_of_view(self.decoded(identity, box=box, view=self._usable_model().transform))
+        The photo is from elsewhere, or by its id one of the album's: read from its file, as a thumbnail has too few
+        pixels.
+        """
+        view = self._usable_model().transform
+        if isinstance(photo, int):
+            seen = self.decoded(photo, box=box, view=view)
+        else:
+            seen = self.decoder.decode(photo, box=box, view=view)
+        return self._batching.ask(self._queries_of_views, seen)
 
     def _loaded_model(self) -> Any:
         """The album's model, loaded by one thread; whoever comes later need not wait for those whom it serves."""
@@ -162,11 +162,6 @@ class ServedAlbum:
         except (OSError, ValueError) as error:
             raise HTTPException(409, f"The album's model cannot be used: {error}") from error
 
-    def _query_of_view(self, view: Image.Image) -> Query:
-        """The query of what the album's model views of a photo, as the decoder cut it out."""
-        self._usable_model()
-        return self._batching.ask(self._queries_of_views, view)
-
     def _queries_of_views(self, views: list[Image.Image]) -> list[Query]:
         """What the photos in some views are searched with; those of a batch are compared with the album in one pass."""
         import torch
@@ -182,7 +177,7 @@ class ServedAlbum:
         self, identity: int, *, side: int = 1024, box: schemas.ShareBox | None = None, view: Transform | None = None
     ) -> Image.Image:
         """One of the album's photos, or a part of it, from its file, as the decoder has it."""
-        name = visible(self.album.photo(identity).path)
+        name = schemas.visible(self.album.photo(identity).path)
         try:
             return self.decoder.decode(self.album.photo_path(identity), box=box, side=side, view=view)
         except UnreadableImage as error:
@@ -213,10 +208,6 @@ class ServedAlbum:
             except HTTPException as error:
                 raise HTTPException(404, f"Photo {identity} has no picture: index the album again.") from error
 
-    def preview(self, photo: bytes) -> bytes:
-        """A small JPEG of a photo from elsewhere."""
-        return plain_jpeg(self.decoder.decode(photo, side=512), _QUALITY)
-
     def picture_key(self, photo: Photo) -> str:
         """A short name that changes with the pixels of a photo: part of its picture's address, which browsers keep."""
         if photo.sha256:
@@ -235,14 +226,14 @@ class ServedAlbum:
         """A photo, and the ids of its copies that are not listed."""
         return schemas.PhotoInfo(**self._known(photo), copies=list(copies))
 
-    def hits(self, rows: np.ndarray, ranks: Iterable[int], **columns: Sequence[Any]) -> list[schemas.Hit]:
+    def hits(self, rows: np.ndarray, ranks: Iterable[int], **columns: Sequence[Any] | None) -> list[schemas.Hit]:
         """The photos in these rows as answers; what is known of each as columns: `score` and others of a hit.
 
         A `box` is given in pixels.
         """
-        hits = []
-        for photo, rank, *values in zip(self.album.photos.at(rows), ranks, *columns.values(), strict=False):
-            found = dict(zip(columns, values, strict=True))
+        given, hits = {name: values for name, values in columns.items() if values is not None}, list[schemas.Hit]()
+        for photo, rank, *values in zip(self.album.photos.at(rows), ranks, *given.values(), strict=False):
+            found = dict(zip(given, values, strict=True))
             if "box" in found:
                 found["box"] = shares(found["box"], (photo.width, photo.height))
             hits.append(schemas.Hit(**self._known(photo), rank=rank, **found))
@@ -251,7 +242,7 @@ class ServedAlbum:
     def _known(self, photo: Photo) -> dict[str, Any]:
         when = photo.dated
         return {
-            "id": photo.id, "path": schemas.plain(photo.path), "label": photo.label, "columns": photo.columns,
+            "id": photo.id, "path": photo.path, "label": photo.label, "columns": photo.columns,
             "picture": self.picture_key(photo), "day": when.day, "dated_by": when.by,
         }  # fmt: skip
 
@@ -273,10 +264,10 @@ class ServedAlbum:
     def filter(self, asked: schemas.Filters) -> tuple[Filter, str]:
         """A filter, and a text that changes with what it says where that is up to the collections."""
         chosen = asked.filter()
-        if chosen.collection is None and not chosen.in_no_collection:
-            return chosen, ""
         if chosen.collection is not None:
             chosen = replace(chosen, collection=self.collection(chosen.collection))
+        elif not chosen.in_no_collection:
+            return chosen, ""
         return chosen, str(self.album.collections.version)
 
     def collection(self, which: int | str) -> int | str:
@@ -297,7 +288,7 @@ class ServedAlbum:
         """The sections of the album in an order, from end to end."""
         version, kept = self._list_of(request)
         sections = [
-            schemas.Section(title=schemas.plain(title), start=start, photos=number)
+            schemas.Section(title=title, start=start, photos=number)
             for title, start, number in self._order(request.order).sections(kept.places)
         ]
         return schemas.PhotoSections(version=version, sections=sections)
@@ -347,14 +338,6 @@ def _key(content: bytes) -> str:
 
 
 Albums = tuple[ServedAlbum, ...]
-
-
-def by_name(albums: Iterable[ServedAlbum], name: str) -> ServedAlbum:
-    """The album of this name."""
-    names = {served.name: served for served in albums}
-    if name not in names:
-        raise HTTPException(404, f"There is no album {name!r}: this server has {', '.join(names)}.")
-    return names[name]
 
 
 def shares(box: Sequence[float], size: tuple[int, int]) -> tuple[float, float, float, float]:
