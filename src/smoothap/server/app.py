@@ -29,9 +29,8 @@ from smoothap.album.watching import Watcher
 from smoothap.data.reading import UnreadableImage
 from smoothap.server import schemas
 from smoothap.server.auth import HEADERS, Gate
-from smoothap.server.current_albums import CurrentAlbums
 from smoothap.server.decoder import Decoder
-from smoothap.server.dependencies import AllAlbums, Parts, Server
+from smoothap.server.dependencies import AllAlbums, CurrentAlbums, Parts, Server
 from smoothap.server.learning import LearningJob
 from smoothap.server.limits import BoundedRequests, Workers, problem
 from smoothap.server.observing import Metrics, Observed

@@ -15,19 +15,19 @@ from starlette.exceptions import HTTPException
 
 from smoothap._core.devices import lanes_for
 from smoothap.album import Album, Filter
-from smoothap.album.copies import best_first
 from smoothap.album.engines.codes import Bounded
 from smoothap.album.filters import cameras_of, days_of, folders_of, undated
 from smoothap.album.order import order_of
 from smoothap.album.photos import Photo
 from smoothap.album.prepare import plain_jpeg
+from smoothap.album.stacks import Stacks
 from smoothap.album.watching import Indexing, Watcher
 from smoothap.data.reading import PixelBox, UnreadableImage, read_image
 from smoothap.data.transforms import Transform
 from smoothap.server import schemas
 from smoothap.server.batching import Batching
 from smoothap.server.decoder import Decoder
-from smoothap.server.rankings import PhotoList, Stacks, in_order, listed, ranked
+from smoothap.server.rankings import PhotoList, in_order, listed, ranked
 
 _RANKINGS_KEPT, _SCORES_KEPT = 32, 6_400_000  # for the next page of an answer
 _LISTS_KEPT = 4  # of the album in its order, and of rankings in theirs
@@ -249,7 +249,7 @@ class ServedAlbum:
     def facts(self, identity: int, albums: Sequence["ServedAlbum"]) -> schemas.Photo:
         """What is known of a photo."""
         row = self.album.photos.row_of(identity)
-        photo, stack = self.album.photos[row], best_first(self.album.photos.at(self.stacks.members(row)))
+        photo, stack = self.album.photos[row], self.album.photos.at(self.stacks.members(row))
         return schemas.Photo(
             **self._sized(photo),
             taken=None if photo.taken is None else photo.taken.isoformat(" ", "seconds"),
@@ -279,7 +279,7 @@ class ServedAlbum:
         """A page of the album in its order."""
         version, kept = self._list_of(request)
         shown = kept.shown[request.offset : request.offset + request.limit]
-        copies = self.stacks.copies(shown, kept.passing) if request.stacked else [[] for _ in shown]
+        copies = self.stacks.copies(shown, kept.passing) if request.stacked else len(shown) * [()]
         photos = [self.photo(*each) for each in zip(self.album.photos.at(shown), copies, strict=True)]
         total = len(kept.shown)
         return schemas.PhotoPage(version=version, total=total, folded=kept.number - total, photos=photos)
@@ -296,7 +296,7 @@ class ServedAlbum:
     def copies(self, offset: int, limit: int) -> schemas.CopiesPage:
         """Stacks of copies, those with the most photos first."""
         version = self.list_version(stacked=True)
-        stacks = sorted(self.stacks.all(), key=lambda stack: -len(stack[0]))
+        stacks = self.stacks.all()
         shown = [
             schemas.Stack(
                 photos=[schemas.Copy(**self._sized(photo)) for photo in self.album.photos.at(rows)],
