@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from typing import Any, NamedTuple
 
@@ -48,13 +48,13 @@ class Asked(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What is found, best first: rows of photos and their scores, the query's vector, and what a page shows of them."""
+    """What is found, best first: rows of photos and their scores, the query's vector, and what else a page shows."""
 
     rows: np.ndarray
     scores: np.ndarray
     vector: np.ndarray
     note: str
-    columns: Callable[[slice], dict[str, Sequence[Any]]]
+    columns: Mapping[str, Sequence[Any]]
 
 
 def asked(served: ServedAlbum, request: schemas.SearchRequest) -> Asked:
@@ -235,23 +235,21 @@ class _Listed:
     def __init__(self, served: ServedAlbum) -> None:
         self._served, self._album = served, served.album
 
-    def _found(self, options: schemas.SearchOptions, query: Asked) -> Found:
+    def _found(self, options: schemas.SearchOptions, query: Asked, page: slice) -> Found:
         raise NotImplementedError
 
     def answer(self, options: schemas.SearchOptions, query: Asked, found: schemas.SearchAnswer, page: slice) -> None:
         """Put a page of what is found into an answer."""
-        listed = self._found(options, query)
+        listed = self._found(options, query, page)
         found.total, found.note, found.query.vector = len(listed.rows), listed.note, packed(listed.vector)
-        columns = listed.columns(page)
-        found.hits = self._served.hits(
-            listed.rows[page], count(page.start + 1), score=listed.scores[page].tolist(), **columns
-        )
+        scores = listed.scores[page].tolist()
+        found.hits = self._served.hits(listed.rows[page], count(page.start + 1), score=scores, **listed.columns)
         if options.statistics:
             _count(found, listed.scores)
 
     def everything(self, options: schemas.SearchOptions, query: Asked) -> tuple[np.ndarray, np.ndarray]:
         """All that is found, best first: rows of photos and their scores."""
-        return self._found(options, query)[:2]
+        return self._found(options, query, slice(0))[:2]
 
     def _asking(self, options: schemas.SearchOptions, **more: Any) -> Asking:
         right, wrong = _marks(self._served, options)
@@ -291,20 +289,17 @@ class _Faces(_Listed):
     def of_vector(self, given: np.ndarray, _: bool) -> np.ndarray:
         return given
 
-    def _found(self, options: schemas.SearchOptions, query: Asked) -> Found:
+    def _found(self, options: schemas.SearchOptions, query: Asked, page: slice) -> Found:
         meant = query.vector if query.vector is not None else query.picture or list(query.ids)
         asking = self._asking(options, box=query.box, face=options.face, left_out=query.ids[:1])
         found = self._space.find(self._album, meant, asking)
-        (nearest, places), faces = (found.found, found.places), found.faces
-
-        def columns(page: slice) -> dict[str, Sequence[Any]]:
-            hits = self._space.hits(self._album, found._replace(places=places[page]))
-            numbers = faces.ids[nearest.rows[places[page]]].tolist()
-            return {"face": numbers, "box": [hit.box for hit in hits], "through": [hit.through for hit in hits]}
-
-        rows = self._album.photos.rows_of(faces.photos[nearest.rows[places]])
         assert found.vector is not None
-        return Found(rows, nearest.scores[places], found.vector, f"{nearest.note} {found.note}".strip(), columns)
+        faces, rows, scores = found.faces, found.found.rows[found.places], found.found.scores[found.places]
+        shown = self._space.hits(self._album, found._replace(places=found.places[page]))
+        columns = {name: [getattr(hit, name) for hit in shown] for name in ("box", "through")}
+        columns["face"] = faces.ids[rows[page]].tolist()
+        note = f"{found.found.note} {found.note}".strip()
+        return Found(self._album.photos.rows_of(faces.photos[rows]), scores, found.vector, note, columns)
 
 
 class _Parts(_Listed):
@@ -335,13 +330,11 @@ class _Parts(_Listed):
         vector, ids = self._space.query(self._album, query)
         return Asked(vector, tuple(ids))
 
-    def _found(self, options: schemas.SearchOptions, query: Asked) -> Found:
+    def _found(self, options: schemas.SearchOptions, query: Asked, page: slice) -> Found:
         assert query.vector is not None
         found, note = self._space.found(self._album, query.vector, self._asking(options, left_out=query.ids))
-        boxes = self._space.boxes
-        return Found(
-            found.rows, found.scores, query.vector, note, lambda page: {"box": boxes(self._album, found.some(page))}
-        )
+        boxes = self._space.boxes(self._album, found.some(page))
+        return Found(found.rows, found.scores, query.vector, note, {"box": boxes})
 
 
 def _marks(served: ServedAlbum, options: schemas.SearchOptions) -> tuple[tuple[int, ...], tuple[int, ...]]:
