@@ -24,6 +24,7 @@ from smoothap.album import Filter
 from smoothap.album.collections import LONGEST_NAME
 from smoothap.album.learning import FEWEST_COLLECTIONS, FEWEST_PHOTOS
 from smoothap.album.order import By
+from smoothap.album.photos import spelled
 from smoothap.album.watching import Indexing
 from smoothap.plots.text import visible
 
@@ -50,7 +51,10 @@ def _checked_pair(text: str) -> str:
     return text
 
 
-def _inside(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+Shares = tuple[float, float, float, float]  # left, top, width and height of a part of a photo, of its width and height
+
+
+def _inside(box: Shares) -> Shares:
     left, top, width, height = box
     return left, top, min(width, 1 - left), min(height, 1 - top)
 
@@ -60,20 +64,13 @@ ColumnAndValue = Annotated[
 ]
 _Start = Annotated[float, Field(ge=0, lt=1)]
 _Side = Annotated[float, Field(ge=0.005, le=1)]
-# Left, top, width and height of a part of a photo, as shares of its width and height.
-Shares = tuple[float, float, float, float]
 ShareBox = Annotated[tuple[_Start, _Start, _Side, _Side], AfterValidator(_inside)]
-
-
-def plain(path: str) -> str:
-    """A path as text: bytes of a file name that are not UTF-8 are spelled out."""
-    return path.encode(errors="backslashreplace").decode()
 
 
 # What the album says of itself: text without what would steer its reader, paths, and how many there are of something.
 Shown = Annotated[str, BeforeValidator(visible)]
-PathText = Annotated[str, BeforeValidator(plain)]
-Number = Annotated[int, BeforeValidator(lambda given: len(given) if isinstance(given, Sized) else given)]
+PathText = Annotated[str, BeforeValidator(spelled)]
+Count = Annotated[int, BeforeValidator(lambda given: len(given) if isinstance(given, Sized) else given)]
 
 
 class Problem(BaseModel):
@@ -621,8 +618,8 @@ class PersonInfo(BaseModel, from_attributes=True):
     number: int
     name: str | None
     cover: int = Field(description="The face that shows best who it is.")
-    photos: Number
-    faces: Number
+    photos: Count
+    faces: Count
     stranger: bool
 
 

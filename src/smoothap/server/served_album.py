@@ -18,12 +18,13 @@ from smoothap.album import Album, Filter
 from smoothap.album.engines.codes import Bounded
 from smoothap.album.filters import cameras_of, days_of, folders_of, undated
 from smoothap.album.order import order_of
-from smoothap.album.photos import Photo
+from smoothap.album.photos import Photo, spelled
 from smoothap.album.prepare import plain_jpeg
 from smoothap.album.stacks import Stacks
 from smoothap.album.watching import Indexing, Watcher
 from smoothap.data.reading import PixelBox, UnreadableImage, read_image
 from smoothap.data.transforms import Transform
+from smoothap.plots.text import visible
 from smoothap.server import schemas
 from smoothap.server.batching import Batching
 from smoothap.server.decoder import Decoder
@@ -177,7 +178,7 @@ class ServedAlbum:
         self, identity: int, *, side: int = 1024, box: schemas.ShareBox | None = None, view: Transform | None = None
     ) -> Image.Image:
         """One of the album's photos, or a part of it, from its file, as the decoder has it."""
-        name = schemas.visible(self.album.photo(identity).path)
+        name = visible(self.album.photo(identity).path)
         try:
             return self.decoder.decode(self.album.photo_path(identity), box=box, side=side, view=view)
         except UnreadableImage as error:
@@ -321,7 +322,7 @@ class ServedAlbum:
         photos = self.album.photos
         first, last = days_of(photos) or (None, None)
         # A folder whose name is no text cannot be sent back.
-        folders = [folder for folder in folders_of(photos) if schemas.plain(folder) == folder]
+        folders = [folder for folder in folders_of(photos) if spelled(folder) == folder]
         return schemas.Choices(
             folders=folders, cameras=dict(cameras_of(photos)), first=first, last=last, undated=undated(photos)
         )
@@ -340,7 +341,7 @@ def _key(content: bytes) -> str:
 Albums = tuple[ServedAlbum, ...]
 
 
-def shares(box: Sequence[float], size: tuple[int, int]) -> tuple[float, float, float, float]:
+def shares(box: Sequence[float], size: tuple[int, int]) -> schemas.Shares:
     """A box in pixels as shares of a photo of this size."""
     x, y, width, height = box
     return x / size[0], y / size[1], width / size[0], height / size[1]

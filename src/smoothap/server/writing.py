@@ -11,10 +11,10 @@ from starlette.exceptions import HTTPException
 
 from smoothap._core.files import FolderBusy, write_atomically
 from smoothap.album import Album
+from smoothap.album.photos import spelled
 from smoothap.album.walk import place_for
 from smoothap.data.reading import UnreadableImage
 from smoothap.server import schemas
-from smoothap.server.schemas import plain
 from smoothap.server.served_album import ServedAlbum
 
 _NAMED = 5  # photos that an error names
@@ -96,7 +96,7 @@ def _changed(album: Album, change: Callable[[Album], Result]) -> Result:
 
 def _reasons(refused: Mapping[str, str]) -> str:
     """Some of the reasons, in a sentence."""
-    said = "; ".join(f"{plain(path)!r}: {reason.rstrip('.')}" for path, reason in list(refused.items())[:_NAMED])
+    said = "; ".join(f"{spelled(path)!r}: {reason.rstrip('.')}" for path, reason in list(refused.items())[:_NAMED])
     return f"{said}, and {len(refused) - _NAMED:,} more." if len(refused) > _NAMED else f"{said}."
 
 

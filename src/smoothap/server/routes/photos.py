@@ -11,10 +11,8 @@ from fastapi import APIRouter, Depends, Form, Query
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
-from smoothap._core.files import data_folder, free_name
-from smoothap.album import Album
-from smoothap.album.collection_export import Originals, copy_originals, originals, safe_name, zip_pieces, zip_size
-from smoothap.album.moving_copies import check_place
+from smoothap.album.collection_export import Originals, copy_originals, originals, zip_pieces, zip_size
+from smoothap.album.moving_copies import export_folder
 from smoothap.server import schemas, writing
 from smoothap.server.auth import may_write
 from smoothap.server.dependencies import AllAlbums, ChosenAlbum, KeepingAlbum, Parts, Server, file_of
@@ -172,18 +170,6 @@ def _chosen(served: ServedAlbum, asked: schemas.ChosenPhotos) -> tuple[Originals
     if not found.files:
         raise ValueError("None of these originals is there: is their disk mounted?")
     return found, name
-
-
-def export_folder(album: Album, name: str) -> Path:
-    """A new folder for copies: among the user's downloads or, where those are in the photo folder, among our data."""
-    for above in (Path.home() / "Downloads", data_folder() / "exports"):
-        place = above / free_name(safe_name(name), lambda free, above=above: (above / free).exists())
-        try:
-            check_place(album, place)
-        except ValueError:
-            continue
-        return place
-    raise ValueError("There is no folder for copies outside of the photo folder: export on the command line instead.")
 
 
 def attached(name: str) -> dict[str, str]:
