@@ -91,10 +91,10 @@ def typical_photo(albums: Sequence[ServedAlbum]) -> list[int] | None:
     if len(albums) != 2 or any(served.labels is None or not len(served.album) for served in albums):
         return None
     first, second = albums
-    paths = np.random.default_rng(0).permutation(first.album.photos.paths())[: 4 * _DRAWN].tolist()
-    pairs = [(first.ids_by_path[path], second.ids_by_path[path]) for path in paths if path in second.ids_by_path]
+    ids = dict(zip(second.album.photos.paths(), second.album.photos.ids.tolist(), strict=True))
+    drawn = first.album.photos.at(np.random.default_rng(0).permutation(len(first.album))[: 4 * _DRAWN])
     sizes = Counter(label for label in first.album.photos.labels() if label is not None)
-    pairs = [pair for pair in pairs if sizes[first.album.photo(pair[0]).label] > 1][:_DRAWN]
+    pairs = [(photo.id, ids[photo.path]) for photo in drawn if photo.path in ids and sizes[photo.label] > 1][:_DRAWN]
     if not pairs:
         return None
     if len(first.album) > _LARGEST:

@@ -77,11 +77,6 @@ class ServedAlbum:
         return newer
 
     @cached_property
-    def ids_by_path(self) -> dict[str, int]:
-        """The id of each photo by its path."""
-        return dict(zip(self.album.photos.paths(), self.album.photos.ids.tolist(), strict=True))
-
-    @cached_property
     def model_key(self) -> str:
         """A short name of the album's model and of what was learnt since, which nothing else has."""
         learnt = self.album.learnt
@@ -255,7 +250,7 @@ class ServedAlbum:
             **self._sized(photo),
             taken=None if photo.taken is None else photo.taken.isoformat(" ", "seconds"),
             camera=photo.camera,
-            twins=[photo.id if served is self else served.ids_by_path.get(photo.path) for served in albums],
+            twins=[photo.id if served is self else served.album.photos.find(photo.path) for served in albums],
             stack=[schemas.Copy(**self._sized(one)) for one in stack],
         )
 
