@@ -6,8 +6,9 @@ import re
 import time
 import zipfile
 
+import numpy as np
 import pytest
-from page_albums import pixel_album
+from page_albums import MODEL, PixelAlbum, letter, pixel_album
 from page_server import served
 
 from smoothap.album.copies import copies_in
@@ -55,6 +56,27 @@ def right(album, name):
     return sorted(album.collections[name].right)
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("trips/2016/sunset.jpg", "sunset"), ("Luna/IMG_1234.jpg", "Luna"), ("Luna/IMG-20220704-WA0001.jpg", "Luna"),
+        ("DCIM/100CANON/IMG_1234.JPG", "IMG_1234"), ("IMG_1234.jpg", "IMG_1234"), ("2016/03.jpg", "03"),
+    ],
+)  # fmt: skip
+def test_a_new_collection_is_named_after_the_file_or_its_folder_and_not_after_a_path(opened, tmp_path, path, name):
+    photos = [path, "other.jpg", "third.jpg"]
+    for photo, character in zip(photos, "ARG", strict=True):
+        (tmp_path / photo).parent.mkdir(parents=True, exist_ok=True)
+        letter(character, "DejaVuSans").save(tmp_path / photo)
+    album = PixelAlbum.from_arrays(np.eye(3, 64), {"path": photos}, tmp_path / "album", root=tmp_path, model=MODEL)
+    with served({"letters": album}) as port:
+        page = opened(f"http://127.0.0.1:{port}/#photo=0")
+        ranked(page)
+        page.click(".tile:nth-child(1) .yes")
+        page.wait_for_selector("#naming[open]")
+        assert page.locator("#naming-name").input_value() == name
+
+
 def test_photos_are_kept_and_still_there_after_a_reload(kept, opened, keep_shot):
     album, address = kept
     page = opened(address + "#photo=16")
@@ -69,7 +91,7 @@ def test_photos_are_kept_and_still_there_after_a_reload(kept, opened, keep_shot)
     page.reload()
     ranked(page)
     assert choice(page) == "G (3)"
-    assert page.locator(".tile:nth-child(1) .yes").get_attribute("aria-pressed") == "true"
+    until(page, "document.querySelector('.tile:nth-child(1) .yes').getAttribute('aria-pressed') === 'true'")
     assert page.locator(".tile:nth-child(8) .no").get_attribute("aria-pressed") == "true"
     assert len(right(album, "G")) == 3
     assert {16, first} <= set(right(album, "G"))  # with the query, and what any other program sees

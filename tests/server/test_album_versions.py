@@ -10,7 +10,7 @@ from photo_makers import photo_bytes, photo_folder, tiny_model
 
 from smoothap.album import Album
 from smoothap.album import store as stores
-from smoothap.server import current_albums as current_albums
+from smoothap.server import dependencies
 from smoothap.server.routes import search
 
 
@@ -122,7 +122,7 @@ def test_files_that_are_swept_away_while_an_album_is_opened_are_those_of_an_olde
 
 @pytest.mark.parametrize("damage", ["gone", "torn"])
 def test_an_album_that_cannot_be_opened_again_is_served_as_it_was(folder, connect, damage, monkeypatch, caplog):
-    monkeypatch.setattr(current_albums, "_TRY_AGAIN", 0.0)
+    monkeypatch.setattr(dependencies, "_TRY_AGAIN", 0.0)
     client = connect({"album": Album.open(folder / "album")})
     shutil.move(folder / "album", folder / "elsewhere")
     if damage == "torn":
@@ -138,7 +138,7 @@ def test_an_album_that_cannot_be_opened_again_is_served_as_it_was(folder, connec
 
 
 def test_while_a_large_album_is_opened_the_last_version_answers(folder, connect, monkeypatch):
-    monkeypatch.setattr(current_albums, "_PATIENCE", 0.05)
+    monkeypatch.setattr(dependencies, "_PATIENCE", 0.05)
     client, reopened, held = connect({"album": Album.open(folder / "album")}), Album.reopened, []
 
     def slow(self):

@@ -273,7 +273,7 @@ def test_photos_are_copied_into_a_new_folder_of_this_computer(placed, tmp_path, 
 
 
 def test_copies_never_go_into_the_photo_folder(placed, tmp_path):
-    from smoothap.server.exporting import export_folder
+    from smoothap.album.moving_copies import export_folder
 
     placed.root = tmp_path / "home"
     assert export_folder(placed, "Trip").is_relative_to(tmp_path / "data")

@@ -189,9 +189,9 @@ def test_copies_stand_where_the_first_of_them_stands(api):
 
 
 def test_stacks_are_listed_with_their_kind_and_stay_while_a_new_version_is_looked_through(api, folder, monkeypatch):
-    monkeypatch.setattr("smoothap.server.rankings._MUCH_LATER", 1.0)
+    monkeypatch.setattr("smoothap.album.stacks._MUCH_LATER", 1.0)
     pairs = [Variant(2, 3, "crop"), Variant(12, 13, "black and white"), Variant(20, 22, "crop")]
-    monkeypatch.setattr("smoothap.server.rankings.variants_in", lambda *_: pairs)
+    monkeypatch.setattr("smoothap.album.stacks.variants_in", lambda *_: pairs)
     before = api.get("/copies").json()
     end = time.monotonic() + 20
     while (answer := api.get("/copies").json())["total"] == 8 and time.monotonic() < end:
@@ -204,9 +204,7 @@ def test_stacks_are_listed_with_their_kind_and_stay_while_a_new_version_is_looke
     assert [photo["id"] for photo in answer["stacks"][0]["photos"]] == [22, 21, 20]  # the most first, the best first
     assert answer["stacks"][0]["best"] == 22
     assert api.get("/copies?offset=1&limit=2").json()["stacks"] == answer["stacks"][1:3]
-    monkeypatch.setattr(
-        "smoothap.server.rankings.Stacks._find", lambda _: None
-    )  # the next version is not looked through
+    monkeypatch.setattr("smoothap.album.stacks.Stacks._find", lambda _: None)  # the next version is not looked through
     Album.open(folder).remove([3])
     while (after := api.get("/copies").json())["total"] == 10 and time.monotonic() < end:
         time.sleep(0.05)

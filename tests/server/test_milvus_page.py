@@ -10,7 +10,7 @@ from photo_makers import photo_bytes, tiny_model
 from smoothap.album import Album
 from smoothap.album.engines.milvus import MilvusUnavailable
 from smoothap.album.engines.milvus_push import push
-from smoothap.server.current_albums import open_albums
+from smoothap.cli.serve import open_albums
 
 PHOTOS = 24
 

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 
 _WIDTH = 24
 _DELAY = 2.0  # seconds before anything is shown
+_ENOUGH_SECONDS, _ENOUGH_SHARE = 10.0, 0.03  # done, one or the other, before what is left is estimated
 _EVERY_ON_A_TERMINAL = 0.1
 _EVERY_IN_A_LOG = 30.0
 _follower: "ContextVar[Callable[[Progress], None] | None]" = ContextVar("follower", default=None)
@@ -65,12 +66,13 @@ class Progress:
         share = self.done / self.total if self.total else 1.0
         filled = round(_WIDTH * min(share, 1.0))
         bar = "━" * filled + "─" * (_WIDTH - filled)
-        left = (self.total - self.done) * elapsed / max(self.done, 1)
-        minutes, seconds = divmod(round(left), 60)
         line = (
             f"{self.description} {bar} {share:4.0%}  {self.done:,}/{self.total:,} {self.unit}  "
-            f"{self.done / elapsed:,.0f}/s  {minutes}:{seconds:02d} left"
+            f"{self.done / elapsed:,.0f}/s"
         )
+        if self.done and (share >= _ENOUGH_SHARE or elapsed >= _ENOUGH_SECONDS):
+            minutes, seconds = divmod(round((self.total - self.done) * elapsed / self.done), 60)
+            line += f"  {minutes}:{seconds:02d} left"
         sys.stderr.write(f"\r\033[K{line}" if sys.stderr.isatty() else f"{line}\n")
         sys.stderr.flush()
         self._drawn = True

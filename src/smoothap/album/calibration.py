@@ -77,12 +77,16 @@ class Calibration:
         return cls(scores, recall, rate, values["right_per_query"], photos, values["source"], values["queries"], ranked)
 
 
+class NotCalibrated(ValueError):  # noqa: N818
+    """What scores mean is asked of an album that does not know it."""
+
+
 def least_score(calibration: Calibration | None, recall: float | None, min_score: float | None) -> float | None:
     """The least score of a list that is expected to hold a share of the right photos, if one is asked for."""
     if recall is None:
         return min_score
     if calibration is None:
-        raise ValueError(
+        raise NotCalibrated(
             "This album is not calibrated, so no recall can be asked for: run smoothap index with --calibrate DATA."
         )
     return max(calibration.score_for_recall(recall), -np.inf if min_score is None else min_score)

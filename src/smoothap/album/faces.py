@@ -113,8 +113,12 @@ class Faces:
         rows = np.searchsorted(self.ids, wanted)
         for identity, row in zip(wanted.tolist(), rows.tolist(), strict=True):
             if row == len(self) or self.ids[row] != identity:
-                raise ValueError(f"The album has no face {identity}: it was removed, or never there.")
+                raise NoSuchFace(f"The album has no face {identity}: it was removed, or never there.")
         return rows
+
+
+class NoSuchFace(ValueError):  # noqa: N818
+    """An id that no face of the album has, or none that is in a group."""
 
 
 class FaceStore:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from smoothap._core.files import csv_of, digest_of, free_name, rename, rows_of_csv, write_atomically
+from smoothap._core.files import csv_of, data_folder, digest_of, free_name, rename, rows_of_csv, write_atomically
 from smoothap._core.progress import Progress
+from smoothap.album.collection_export import safe_name
 from smoothap.album.walk import reason_of
 
 if TYPE_CHECKING:
@@ -62,6 +63,18 @@ def check_place(album: Album, folder: Path) -> None:
             raise ValueError(f"{folder} is in the {what} {above}: give a folder outside of it for the copies.")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: give a folder for the copies.")
+
+
+def export_folder(album: Album, name: str) -> Path:
+    """A new folder for copies: among the user's downloads or, where those are in the photo folder, among our data."""
+    for above in (Path.home() / "Downloads", data_folder() / "exports"):
+        place = above / free_name(safe_name(name), lambda free, above=above: (above / free).exists())
+        try:
+            check_place(album, place)
+        except ValueError:
+            continue
+        return place
+    raise ValueError("There is no folder for copies outside of the photo folder: export on the command line instead.")
 
 
 def move_copies(album: Album, moves: Sequence[Move], folder: Path, *, progress: bool = True) -> Moved:

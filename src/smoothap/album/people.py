@@ -13,7 +13,7 @@ from PIL import Image
 from smoothap.album.face_groups import CERTAIN, Cluster, Clusters
 from smoothap.album.face_marks import DRAWN, IS, NO_FACE, NOT, FaceMarks, Person, Said
 from smoothap.album.face_search import FoundPhotos
-from smoothap.album.faces import Box, FaceRecord, Faces
+from smoothap.album.faces import Box, FaceRecord, Faces, NoSuchFace
 from smoothap.album.photos import Hits
 from smoothap.album.search import Nearest, VectorQuery
 from smoothap.album.vectors import unit
@@ -104,7 +104,7 @@ class People:
         faces, said, clusters = self._current()
         (row,) = faces.rows_of([number]).tolist()
         if (cluster := clusters.of(row)) is None:
-            raise ValueError(f"Face {number} was marked as none, and is in no group.")
+            raise NoSuchFace(f"Face {number} was marked as none, and is in no group.")
         return self._group(faces, said, cluster)
 
     def named(self, name: str) -> Group:

@@ -111,7 +111,7 @@ def unit_vectors(vectors: np.ndarray) -> np.ndarray:
     norms = cosine.row_norms(rows)
     bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
     if len(bad):
-        raise ValueError(f"Vector {bad[0]} is zero or not finite, so nothing is like it: leave that photo out.")
+        raise ValueError(f"Vector {bad[0]} is zero or not finite, so nothing is like it: leave it out.")
     return cosine.unit_rows(rows, norms, torch.float32).numpy()
 
 

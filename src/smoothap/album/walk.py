@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from smoothap._core.files import csv_of, rows_of_csv, write_atomically
@@ -16,6 +16,7 @@ from smoothap.data.reading import SUFFIXES
 REFUSALS = "unreadable.csv"  # in an album: what was not read and why, so that nobody waits for the same damage twice
 _HEADER = ["path", "reason", "bytes", "modified_ns"]
 _LEADS_OUT = "a link that leads out of the photo folder"
+_LONGEST_NAME = 200  # bytes of a new file: systems have 255 for a name, of which the writing takes a few
 _LATEST = 2**63 - 1  # nanoseconds, in the year 2262: what an album can hold
 _OTHER_KINDS = {
     "a video": (".mov", ".mp4", ".m4v", ".avi", ".mkv", ".mts", ".m2ts", ".3gp", ".webm", ".wmv", ".mpg", ".mpeg"),
@@ -136,6 +137,33 @@ def look_at(root: Path, paths: Iterable[Path | str]) -> Walk:
         except (OSError, RuntimeError, ValueError) as error:
             result.unreadable[name] = reason_of(error)
     return result
+
+
+def place_for(path: str, root: Path, album: Path | None) -> Path:
+    """Where a new photo of this path is to be written: below the root, also where links are followed, and found there.
+
+    `album` is the folder of the album, which may be among the photos.
+    """
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or "\\" in path or any(part.startswith(".") for part in parts):
+        raise ValueError("no path below the photo folder: give one such as shoes/red.jpg, without '.' in front")
+    if len(path) > 1_000 or not path.isprintable():
+        raise ValueError("a path has at most 1,000 letters, and none that steer")
+    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
+        raise ValueError(f"a file or folder of it has a name of more than {_LONGEST_NAME} bytes: give a shorter one")
+    if (kind := kind_of(path)) is not None:
+        raise ValueError(f"{kind}: photos end in {', '.join(SUFFIXES)}")
+    place = root.joinpath(*parts)
+    folder = Path(os.path.realpath(place.parent))
+    if not folder.is_relative_to(root.resolve()) or place.is_symlink():
+        raise ValueError("it leads out of the photo folder")
+    if album is not None and folder.is_relative_to(album.resolve()):
+        raise ValueError("it leads into the folder of the album itself")
+    if place.is_dir():
+        raise ValueError("a folder of that name is there")
+    if any(above.is_file() for above in place.parents if above.is_relative_to(root)):
+        raise ValueError("a folder of it is a photo that is there")
+    return place
 
 
 def _take_in(result: Walk, entry: "os.DirEntry[str]", path: str, top: Path) -> bool:

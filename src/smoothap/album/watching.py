@@ -20,8 +20,8 @@ _SHARE = 20  # a look that takes a second is followed by a pause of that many
 
 
 @dataclass(frozen=True)
-class Work:
-    """What is being done to an album, and how far it is."""
+class Indexing:
+    """What is being done to an album, such as reading photos, and how far it is."""
 
     step: str
     done: int
@@ -51,7 +51,7 @@ class Watcher:
         regions: bool = False,
         report: Callable[[Album, UpdateReport], None] | None = None,
     ) -> None:
-        self.work: Work | None = None
+        self.work: Indexing | None = None
         self.problem: str | None = None
         self._album, self._tell, self._once, self._regions, self._report = album, tell, once, regions, report
         self._last: Walk | None = None  # what the last look saw
@@ -77,7 +77,7 @@ class Watcher:
         """Look until told to stop; what cannot be done now is told once and tried again."""
 
         def follow(line: Progress) -> None:
-            self.work = Work(line.description.lower(), line.done, line.total)
+            self.work = Indexing(line.description.lower(), line.done, line.total)
             if stop.is_set():
                 raise Stopped
 

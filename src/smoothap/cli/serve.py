@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from smoothap.cli._options import check_file, command
 from smoothap.server import LOOPBACK
 from smoothap.server.settings import Service
+
+if TYPE_CHECKING:
+    from smoothap.album import Album
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{12,200}")
 
@@ -101,7 +105,6 @@ def serve(
         write_token=write_token, shows_token=os.environ.get("SMOOTHAP_TOKEN") != token, log=access_log,
     )  # fmt: skip
     with listen(host, port) as listener:
-        from smoothap.server.current_albums import open_albums
         from smoothap.server.run import run_server, watcher_of
 
         shown = service.is_local if people is None else people
@@ -111,6 +114,34 @@ def serve(
         run_server(
             albums, listener, service, open_page=open_page, watchers=watchers, processes=processes, opener=opener
         )
+
+
+def open_albums(
+    paths: Sequence[Path], models: Sequence[Path] = (), engine: str = "auto", people: bool = True
+) -> dict[str, Album]:
+    """The albums by name; two are compared photo by photo, so they have to have photos in common.
+
+    An album goes by the name of its folder, and a second one of that name by that of the folder above it too.
+    `models` are folders of their models, in order, where these are no longer where they were; `engine` and
+    `people` are as in `Album.open`.
+    """
+    from smoothap.album import Album
+
+    albums: dict[str, Album] = {}
+    for place, path in enumerate(paths):
+        model = models[place] if place < len(models) else None
+        whole = path.resolve()
+        name = whole.name or "album"
+        opened = Album.open(path, engine=engine, model=model, people=people)
+        albums[name if name not in albums else f"{whole.parent.name}-{name}"] = opened
+    if len(albums) == 2:
+        first, second = (set(opened.photos.paths()) for opened in albums.values())
+        if first and second and first.isdisjoint(second):
+            raise ValueError(
+                "The two albums have no photo in common, by the paths in their photo folders: compare albums of the "
+                "same photos, or serve one at a time."
+            )
+    return albums
 
 
 def _check_tokens(*tokens: str | None) -> None:

@@ -20,22 +20,23 @@ from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from smoothap.album import Album
+from smoothap.album.calibration import NotCalibrated
 from smoothap.album.collections import NoSuchCollection
 from smoothap.album.engines.milvus import MilvusUnavailable
+from smoothap.album.faces import NoSuchFace
 from smoothap.album.photos import NoSuchPhoto
 from smoothap.album.watching import Watcher
 from smoothap.data.reading import UnreadableImage
 from smoothap.server import schemas
 from smoothap.server.auth import HEADERS, Gate
-from smoothap.server.current_albums import CurrentAlbums
 from smoothap.server.decoder import Decoder
-from smoothap.server.dependencies import AllAlbums, Parts, Server
+from smoothap.server.dependencies import AllAlbums, CurrentAlbums, Parts, Server
 from smoothap.server.learning import LearningJob
 from smoothap.server.limits import BoundedRequests, Workers, problem
 from smoothap.server.observing import Metrics, Observed
 from smoothap.server.routes.albums import router as albums_router
+from smoothap.server.routes.collections import learning_router
 from smoothap.server.routes.collections import router as collections_router
-from smoothap.server.routes.learning import router as learning_router
 from smoothap.server.routes.people import router as people_router
 from smoothap.server.routes.photos import router as photos_router
 from smoothap.server.routes.search import router as search_router
@@ -53,7 +54,10 @@ _PROBLEM: dict[int | str, dict[str, Any]] = {
         "content": {"application/problem+json": {"schema": schemas.Problem.model_json_schema()}},
     }
 }
-_STATUSES = {NoSuchPhoto: 404, NoSuchCollection: 404, MilvusUnavailable: 503, ValueError: 422}  # the first that fits
+_STATUSES: dict[type[Exception], int] = {  # the first that fits
+    NoSuchPhoto: 404, NoSuchCollection: 404, NoSuchFace: 404, NotCalibrated: 409, MilvusUnavailable: 503,
+    ValueError: 422,
+}  # fmt: skip
 # For the description alone: the gate has asked for the token by then.
 _BEARER = HTTPBearer(
     auto_error=False,

@@ -104,11 +104,15 @@ def _bearer(request: Request) -> str:
         return bearer.strip()
     if not (_path(request).startswith("/api/") or _path(request) == "/metrics"):
         return ""
-    given = request.query_params.multi_items()
-    others = [(name, value) for name, value in given if name != "token"]
-    if len(others) < len(given):  # nobody behind the gate asks for it, or knows it
-        request.scope["query_string"] = urlencode(others).encode()
-    return request.query_params.get("token", "")
+    if (token := request.query_params.get("token")) is None:
+        return ""
+    request.scope["query_string"] = _without_token(request).encode()  # nobody behind the gate asks for it, or knows it
+    return token
+
+
+def _without_token(request: Request) -> str:
+    """What is asked for in an address, but for the token."""
+    return urlencode([(name, value) for name, value in request.query_params.multi_items() if name != "token"])
 
 
 def _path(request: Request) -> str:
@@ -121,9 +125,8 @@ def _ask_for_token(request: Request, token: str) -> Response | None:
         return None
     if _path(request) == "/" and _same(request.query_params.get("token", ""), token):
         # The address bar and the history keep the page's address without the token.
-        others = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
-        page = f"{request.scope.get('root_path', '')}/"
-        answer = RedirectResponse(f"{page}?{urlencode(others)}" if others else page, 303)
+        page, others = f"{request.scope.get('root_path', '')}/", _without_token(request)
+        answer = RedirectResponse(f"{page}?{others}" if others else page, 303)
         secure = request.scope.get("scheme") == "https"
         answer.set_cookie(_cookie_name(request), token, httponly=True, samesite="lax", path=page, secure=secure)
         answer.headers["cache-control"] = "no-store"

@@ -18,6 +18,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from smoothap._core.progress import Progress, followed
+from smoothap.album import Album, learn
 from smoothap.album.learning import LEARNING
 
 _ENDED = "The learning was ended before it was done, and the album is as it was: look at the server's own window."
@@ -25,9 +26,10 @@ _ENDED = "The learning was ended before it was done, and the album is as it was:
 
 @dataclass(frozen=True)
 class LearningState:
-    """How far the album in a folder is; `said` is what came of it, and None while it learns."""
+    """How far the album in a folder is; `said` is what came of it, once it is done."""
 
-    folder: Path
+    folder: Path | None = None
+    running: bool = False
     share: float = 0.0
     said: str | None = None
 
@@ -36,31 +38,30 @@ class LearningJob:
     """Learns one album at a time, in a process of its own; safe to share between threads."""
 
     def __init__(self) -> None:
-        self._state: LearningState | None = None
+        self._state = LearningState()
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
         self._closed = False
 
-    def state(self, folder: Path) -> LearningState | None:
+    def state(self, album: Album) -> LearningState:
         """The state of this album's last learning, if that was the server's last."""
         state = self._state
-        return state if state is not None and state.folder == folder else None
+        return state if state.folder == album.folder else LearningState()
 
-    def forget(self, folder: Path) -> None:
+    def forget(self, album: Album) -> None:
         """Say no more of what came of an album's last learning, which was undone."""
         with self._lock:
-            state = self.state(folder)
-            if state is not None and state.said is not None:
-                self._state = None
+            if self._state.folder == album.folder and not self._state.running:
+                self._state = LearningState()
 
-    def start(self, folder: Path) -> None:
+    def start(self, album: Album) -> None:
         """Begin to learn; refused while any album does."""
         with self._lock:
-            if self._closed or (self._state is not None and self._state.said is None):
+            if self._closed or self._state.running:
                 raise HTTPException(409, "An album is learning already: wait until it is done.")
-            command = [sys.executable, "-m", "smoothap.server.learning", str(folder)]
+            command = [sys.executable, "-m", "smoothap.server.learning", str(album.folder)]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-            self._state = LearningState(folder)
+            self._state = LearningState(album.folder, running=True)
         threading.Thread(target=self._follow, args=(self._process,), name="learning", daemon=True).start()
 
     def close(self) -> None:
@@ -76,31 +77,23 @@ class LearningJob:
         with process, process.stdout as lines:
             for line in lines:
                 news: dict[str, Any] = json.loads(line)
-                said = str(news.get("said", said))
-                self._tell(share=float(news.get("share", 1.0)))
-        self._tell(share=1.0, said=said)
-
-    def _tell(self, **changes: Any) -> None:
-        assert self._state is not None
-        self._state = replace(self._state, **changes)
+                said = news.get("said", said)
+                self._state = replace(self._state, share=news.get("share", 1.0))
+        self._state = replace(self._state, running=False, share=1.0, said=said)
 
 
 def main() -> None:
     """Learn the album that is named as an argument."""
-    from smoothap.album import Album, learn
+
+    def tell(line: Progress) -> None:
+        if line.description == LEARNING:  # and not what is done on the way
+            _say(share=line.done / line.total)
 
     try:
-        with followed(_tell_share):
-            learning = learn(Album.open(sys.argv[1]), progress=False)
+        with followed(tell):
+            _say(said=learn(Album.open(sys.argv[1]), progress=False).reason)
     except (OSError, ValueError) as error:
-        _say(said=str(error), learnt=False)
-    else:
-        _say(said=learning.reason, learnt=learning.learnt)
-
-
-def _tell_share(line: Progress) -> None:
-    if line.description == LEARNING:  # and not what is done on the way
-        _say(share=line.done / line.total)
+        _say(said=str(error))
 
 
 def _say(**values: object) -> None:

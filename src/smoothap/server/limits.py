@@ -5,12 +5,11 @@ heads of requests and answers that nobody reads is the protocol's (`server/run.p
 """
 
 import asyncio
-import contextlib
 import http
 from collections.abc import Callable
 from typing import TypeVar
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, move_on_after, to_thread
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,9 +19,8 @@ from smoothap.server.settings import Limits
 Result = TypeVar("Result")
 ENDLESS = "/api/v1/events", "/photos/export"  # how paths end whose answers take as long as they take
 STOPPING = "smoothap.stopping"  # of a request's scope: the server is being stopped, and waits for the answer to end
-_BUSY = "The server is busy: try again in a second."
 _PIECE = 1 << 16  # bytes of an answer that are handed over at once
-_LARGER = (("/search/photo", "upload_bytes"), ("/photos", "upload_bytes"), ("/import", "list_bytes"))
+_THROWN_AWAY = 60_000_000  # bytes of a request that was refused, for a second at most
 
 
 def problem(status: int, sentence: str, *, close: bool = False) -> Response:
@@ -59,6 +57,8 @@ class BoundedRequests:
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self.app, self.limits = app, limits
         self.requests = self.bytes = 0  # that are worked on, and of all that have come
+        larger = {"/search/photo": limits.upload_bytes, "/photos": limits.upload_bytes, "/import": limits.list_bytes}
+        self.larger = larger  # bytes of a request by how its path ends
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -72,31 +72,27 @@ class _Bounded:
 
     def __init__(self, bounds: BoundedRequests, scope: Scope, receive: Receive, send: Send) -> None:
         self.bounds, self.limits, self.scope, self._receive, self._send = bounds, bounds.limits, scope, receive, send
-        self._headers, self._clock = dict(scope["headers"]), asyncio.get_running_loop().time
-        self._most = next((getattr(self.limits, of) for end, of in _LARGER if scope["path"].endswith(end)), 0)
-        self._most = self._most or self.limits.text_bytes
-        self._end = self._clock() + self.limits.seconds_to_send
+        larger = (most for end, most in bounds.larger.items() if scope["path"].endswith(end))
+        self._most, self._loop = next(larger, self.limits.text_bytes), asyncio.get_running_loop()
+        self._end = self._loop.time() + self.limits.seconds_to_send
         self._got, self._complete, self._works, self._begun, self._late = 0, False, False, False, False
 
     async def run(self) -> None:
         """Let the application answer, or refuse."""
-        timer = None
+        headers, timer = dict(self.scope["headers"]), None
         if not self.scope["path"].endswith(ENDLESS):
-            seconds = self.limits.seconds_to_send + self.limits.seconds_to_answer
-            timer = asyncio.get_running_loop().call_later(seconds, lambda: asyncio.ensure_future(self._give_up()))
+            timer = self._loop.call_at(self._end + self.limits.seconds_to_answer, self._give_up)
         try:
-            announced = self._headers.get(b"content-length", b"0")
-            if announced.isdigit() and int(announced[:20]) > self._most:
-                raise self._too_large()
-            if announced == b"0" and b"transfer-encoding" not in self._headers:
+            announced = headers.get(b"content-length", b"0")
+            if announced.isdigit():
+                self._check_size(int(announced[:20]))
+            if announced == b"0" and b"transfer-encoding" not in headers:
                 self._work(True)
             await self.bounds.app(self.scope, self.receive, self.send)
         except HTTPException as refusal:
-            if not self._begun:
-                await problem(refusal.status_code, refusal.detail, close=True)(self.scope, self._receive, self._send)
+            await self._refuse(refusal.status_code, refusal.detail)
         except asyncio.CancelledError:  # the server is stopped while this is being worked on
-            with contextlib.suppress(RuntimeError):  # where the answer had begun
-                await problem(503, "The server was stopped.", close=True)(self.scope, self._receive, self._send)
+            await self._refuse(503, "The server was stopped.")
         finally:
             if timer is not None:
                 timer.cancel()
@@ -107,19 +103,20 @@ class _Bounded:
         """The next part of the request, counted; an error where it is too much, or comes too late."""
         if self._complete:
             return await self._receive()
-        left = min(self._end - self._clock(), self.limits.seconds_of_silence)
+        left = min(self._end - self._loop.time(), self.limits.seconds_of_silence)
         try:
             message = await asyncio.wait_for(self._receive(), max(left, 0.001))
         except asyncio.TimeoutError:
             raise HTTPException(408, "The request came too slowly: send it again.", {"connection": "close"}) from None
         number = len(message.get("body", b""))
-        if self._got + number > self._most:
+        try:
+            self._check_size(self._got + number)
+            if self.bounds.bytes + number > self.limits.bytes_in_flight:
+                sentence = "The server is busy with other uploads: try again in a second."
+                raise HTTPException(503, sentence, {"connection": "close"})
+        except HTTPException:
             await self._drain()
-            raise self._too_large()
-        if self.bounds.bytes + number > self.limits.bytes_in_flight:
-            await self._drain()
-            sentence = "The server is busy with other uploads: try again in a second."
-            raise HTTPException(503, sentence, {"connection": "close"})
+            raise
         self.bounds.bytes += number
         self._got += number
         if not message.get("more_body", False):
@@ -143,29 +140,28 @@ class _Bounded:
     def _work(self, begins: bool) -> None:
         """Take a place among the requests that are worked on, or give it back."""
         if begins and not self._works and self.bounds.requests >= self.limits.requests:
-            raise HTTPException(503, _BUSY)
+            raise HTTPException(503, "The server is busy: try again in a second.")
         self.bounds.requests += begins - self._works
         self._works = begins
 
-    async def _give_up(self) -> None:
+    def _give_up(self) -> None:
+        self._late = not self._begun
+        self._giving_up = asyncio.ensure_future(self._refuse(503, "It takes too long: ask for less."))
+
+    async def _refuse(self, status: int, sentence: str) -> None:
+        """Answer with an error, unless the answer has begun."""
         if not self._begun:
-            self._late = self._begun = True
-            await problem(503, "It takes too long: ask for less.", close=True)(self.scope, self._receive, self._send)
+            self._begun = True
+            await problem(status, sentence, close=True)(self.scope, self._receive, self._send)
 
-    def _too_large(self) -> HTTPException:
-        sentence = f"That is more than the {self._most:,} bytes taken here: send a smaller file."
-        return HTTPException(413, sentence, {"connection": "close"})
+    def _check_size(self, number: int) -> None:
+        if number > self._most:
+            sentence = f"That is more than the {self._most:,} bytes taken here: send a smaller file."
+            raise HTTPException(413, sentence, {"connection": "close"})
 
-    async def _drain(self, seconds: float = 1.0, most: int = 60_000_000) -> None:
+    async def _drain(self) -> None:
         """Throw away what still comes for a moment: an answer sent into a full pipe would be lost with it."""
-
-        async def read() -> None:
-            left = most
-            while left > 0:
-                message = await self._receive()
+        left = _THROWN_AWAY
+        with move_on_after(1):
+            while left > 0 and (message := await self._receive()).get("more_body", False):
                 left -= len(message.get("body", b""))
-                if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                    return
-
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(read(), seconds)

@@ -1,6 +1,5 @@
 """What operators see: /health, /ready and /metrics, and a line of JSON for each request."""
 
-import asyncio
 import json
 import os
 import time
@@ -91,7 +90,7 @@ def _forget_the_dead() -> None:
 
 
 class _AlbumMetrics(Collector):
-    """The size and the version of each album."""
+    """The size and the version of each album, which are the same in all processes."""
 
     def __init__(self, albums: "Albums") -> None:
         self._albums = albums
@@ -132,18 +131,21 @@ class Observed:
 
         try:
             await self._answerer(path)(scope, receive, counting)
-        except asyncio.CancelledError:
-            status = status if status != GONE else 503
-            raise
-        except Exception:
-            status = 500
+        except BaseException as error:
+            status = 500 if isinstance(error, Exception) else 503 if status == GONE else status
             raise
         finally:
             seconds = time.perf_counter() - begun
-            route = "operating" if path in _SIGNS else getattr(scope.get("route"), "path", "other")
+            is_sign = path in _SIGNS
+            route = "operating" if is_sign else getattr(scope.get("route"), "path", "other")
             self.metrics.answered(route, status, seconds)
-            if self.log is not None and path not in _SIGNS:
-                self._write(self.log, scope, path, status, seconds, size)
+            if self.log is not None and not is_sign:
+                when = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+                line = {
+                    "time": when, "address": (scope.get("client") or ("",))[0], "method": scope["method"], "path": path,
+                    "status": status, "seconds": round(seconds, 4), "bytes": size,
+                }  # fmt: skip
+                print(json.dumps(line), file=self.log, flush=True)
 
     def _answerer(self, path: str) -> ASGIApp:
         if path not in _SIGNS:
@@ -151,16 +153,3 @@ class Observed:
         if path == "/ready" and (missing := self.missing()):
             return problem(503, missing)
         return PlainTextResponse("alive\n" if path == "/health" else "ready\n", headers={"cache-control": "no-store"})
-
-    def _write(self, log: TextIO, scope: Scope, path: str, status: int, seconds: float, size: int) -> None:
-        line = {
-            "time": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-            "address": (scope.get("client") or ("",))[0],
-            "method": scope["method"],
-            "path": path,
-            "status": status,
-            "seconds": round(seconds, 4),
-            "bytes": size,
-        }
-        log.write(json.dumps(line) + "\n")
-        log.flush()

@@ -29,7 +29,10 @@ from smoothap.server.observing import SHARED_FOLDER
 from smoothap.server.settings import Limits, Service
 
 _CONNECTIONS = 4_096  # files that may be open: a thousand visitors at once are told to wait, not left hanging
-_TOO_SLOW = bytes(problem(408, "The request came too slowly: send it again.").body)
+_SLOW = problem(408, "The request came too slowly: send it again.", close=True)
+_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\n%b\r\n%b" % (
+    b"".join(b"%b: %b\r\n" % header for header in _SLOW.raw_headers), _SLOW.body,
+)  # fmt: skip
 
 
 def run_server(
@@ -47,15 +50,16 @@ def run_server(
     watchers: of the albums by name, which take in photos while this lasts. processes: how many answer; more than one
     open the albums by `opener`.
     """
-    watchers = watchers or {}
-    service, port = service or Service(), listener.getsockname()[1]
+    watchers, service, port = watchers or {}, service or Service(), listener.getsockname()[1]
     for album_name, album in albums.items():
         print(f"{album_name}: {len(album):,} photos")
     note = "" if service.shows_token or not service.token else "    (with ?token= and the token of SMOOTHAP_TOKEN)"
     print(f"Page    {service.address(port, with_token=service.shows_token)}{note}\nStop    Ctrl-C", flush=True)
     if open_page:
         webbrowser.open(service.address(port, with_token=True))
-    _end_well()
+    if threading.current_thread() is threading.main_thread():
+        # SIGTERM is the usual way to end a service, and no failure; uvicorn raises it again once it has shut down.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     # uvicorn raises the interrupt again once it has shut down: Ctrl-C is the usual way to end
     with contextlib.suppress(KeyboardInterrupt), _watching(watchers):
         if processes == 1:
@@ -73,14 +77,14 @@ def _shared_environment(processes: int) -> Generator[None]:
     """While this lasts, processes that are started count side by side, and each takes its share of the cores."""
     share = str(max(1, (os.cpu_count() or 1) // processes))  # more threads than cores are slower
     with tempfile.TemporaryDirectory(prefix="smoothap-metrics-") as folder:
-        added = {SHARED_FOLDER: folder, "OMP_NUM_THREADS": share, "NUMBA_NUM_THREADS": share}
-        added = {name: value for name, value in added.items() if name not in os.environ}
-        os.environ.update(added)
+        given = {SHARED_FOLDER: folder, "OMP_NUM_THREADS": share, "NUMBA_NUM_THREADS": share}
+        added = given.keys() - os.environ.keys()
+        os.environ.update({name: given[name] for name in added})
         try:
             yield
         finally:
             for name in added:
-                os.environ.pop(name, None)
+                del os.environ[name]
 
 
 def _application(
@@ -93,12 +97,6 @@ def _application(
     if service.log is not None:  # which stays open as long as this process lasts
         log = sys.stdout if service.log == "-" else Path(service.log).open("a", buffering=1)  # noqa: SIM115
     return create_app(opener(), service, log, watchers)
-
-
-def _end_well() -> None:
-    """Take SIGTERM for what it is, the usual way to end a service; uvicorn raises it again once it has shut down."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 
 def watcher_of(name: str, album: Album, **options: Any) -> Watcher:
@@ -194,11 +192,7 @@ class TimedProtocol(H11Protocol):
     def _give_up(self) -> None:
         self._head_timeout = None
         if not self.transport.is_closing():
-            head = (
-                b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/problem+json\r\nconnection: close\r\n"
-                b"content-length: %d\r\n\r\n"
-            )
-            self.transport.write(head % len(_TOO_SLOW) + _TOO_SLOW)
+            self.transport.write(_TOO_SLOW)
             self.transport.close()
 
 

@@ -1,6 +1,8 @@
 """What is sent and what is answered under /api/v1: all shapes of the API, from which its description is made."""
 
 import re
+from collections.abc import Sized
+from dataclasses import fields
 from datetime import date
 from typing import Annotated, Any, Literal
 
@@ -8,6 +10,7 @@ from fastapi import Path, Query, UploadFile
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     TypeAdapter,
@@ -21,16 +24,20 @@ from smoothap.album import Filter
 from smoothap.album.collections import LONGEST_NAME
 from smoothap.album.learning import FEWEST_COLLECTIONS, FEWEST_PHOTOS
 from smoothap.album.order import By
+from smoothap.album.photos import spelled
+from smoothap.album.watching import Indexing
+from smoothap.plots.text import visible
 
 Identity = Annotated[int, Field(ge=0, le=2**53)]  # what a browser can count to
-PhotoId = Annotated[int, Path(ge=0, le=2**53)]
 CollectionKey = Annotated[int, Path(ge=0, le=2**53, description="Its `key` in the list of collections.")]
 FaceId = Annotated[int, Path(ge=0, le=2**53, description="A face; a group is named by any of its faces.")]
 PictureKey = Annotated[str | None, Query(max_length=100, description="The photo's `picture`: it may then be kept.")]
 Ids = Annotated[list[Identity], Field(max_length=20_000)]
+CollectionName = Annotated[str, Field(max_length=LONGEST_NAME)]
+Offset = Annotated[int, Field(ge=0, le=10_000_000)]
+Limit = Annotated[int, Field(ge=1, le=200)]
 
 _COLUMN_AND_VALUE = "^[^=]+="
-_PLAIN = ("folder", "text", "since", "until", "camera", "in_no_collection")  # filters that are what they say
 _RESERVED = ("id", "label", "path")  # which a photo has beside the columns of a table
 _EXAMPLE_HIT: dict[str, Any] = {
     "id": 7, "rank": 1, "score": 0.93, "path": "shoes/red.jpg", "label": "4711", "columns": {"brand": "acme"},
@@ -44,7 +51,10 @@ def _checked_pair(text: str) -> str:
     return text
 
 
-def _inside(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+Shares = tuple[float, float, float, float]  # left, top, width and height of a part of a photo, of its width and height
+
+
+def _inside(box: Shares) -> Shares:
     left, top, width, height = box
     return left, top, min(width, 1 - left), min(height, 1 - top)
 
@@ -54,8 +64,13 @@ ColumnAndValue = Annotated[
 ]
 _Start = Annotated[float, Field(ge=0, lt=1)]
 _Side = Annotated[float, Field(ge=0.005, le=1)]
-# Left, top, width and height of a part of a photo, as shares of its width and height.
 ShareBox = Annotated[tuple[_Start, _Start, _Side, _Side], AfterValidator(_inside)]
+
+
+# What the album says of itself: text without what would steer its reader, paths, and how many there are of something.
+Shown = Annotated[str, BeforeValidator(visible)]
+PathText = Annotated[str, BeforeValidator(spelled)]
+Count = Annotated[int, BeforeValidator(lambda given: len(given) if isinstance(given, Sized) else given)]
 
 
 class Problem(BaseModel):
@@ -80,7 +95,7 @@ class Filters(BaseModel, extra="forbid"):
     since: date | None = Field(None, description="The first `day` of a photo.")
     until: date | None = Field(None, description="The last day, counted in.")
     camera: str | None = Field(None, max_length=200, description="A camera's name, or a part of it.")
-    collection: Identity | Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
+    collection: Identity | CollectionName | None = Field(
         None, description="A collection that it belongs to, by key or name."
     )
     in_no_collection: bool = Field(False, description="Only photos that no collection holds.")
@@ -92,9 +107,8 @@ class Filters(BaseModel, extra="forbid"):
 
     def filter(self) -> Filter:
         """The same for the album."""
-        given = {name: getattr(self, name) for name in _PLAIN}
         columns = tuple((name, value) for name, _, value in (each.partition("=") for each in self.where))
-        return Filter(collection=self.collection, columns=columns, **given)
+        return Filter(columns=columns, **self.model_dump(include={field.name for field in fields(Filter)}))
 
 
 class StackedRequest(Filters):
@@ -113,14 +127,14 @@ class PhotoListRequest(StackedRequest):
     """Photos of the album in an order."""
 
     order: By | None = Field(None, description="Without it, as they came into the album.")
-    offset: int = Field(0, ge=0, le=10_000_000)
-    limit: int = Field(60, ge=1, le=200)
+    offset: Offset = 0
+    limit: Limit = 60
 
 
 class SearchOptions(StackedRequest):
     """What every search can ask for, whatever its query is."""
 
-    offset: int = Field(0, ge=0, le=10_000_000)
+    offset: Offset = 0
     limit: int = Field(20, ge=1, le=1_000, description="How many hits, or groups, at most.")
     min_score: float | None = Field(None, ge=-1, le=1, description="Only photos that score at least this.")
     recall: float | None = Field(
@@ -129,7 +143,7 @@ class SearchOptions(StackedRequest):
     group_by: str | None = Field(
         None, max_length=200, description="label, or a column of the album: the best photo of each, with counts."
     )
-    marks: Identity | Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
+    marks: Identity | CollectionName | None = Field(
         None, description="Ask with the marks of this collection too, by key or name."
     )
     right: list[Identity] = Field([], max_length=200, description="Photos marked as right.")
@@ -148,12 +162,6 @@ class SearchOptions(StackedRequest):
     statistics: bool = Field(
         False, description="Rank the whole album, for `ranked`, `lowest`, `highest`, `right_in_list` and `curve`."
     )
-
-    @model_validator(mode="after")
-    def _faces_are_of_people(self) -> "SearchOptions":
-        if self.face is not None and self.space != "face":
-            raise PydanticCustomError("face", "it is one of the faces of a photo: give space=face too")
-        return self
 
     @property
     def needs_ranking(self) -> bool:
@@ -227,9 +235,7 @@ class ChosenPhotos(BaseModel, extra="forbid"):
     """Photos whose originals are wanted: by their ids, or all of a collection."""
 
     photos: Ids = []
-    collection: Identity | Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
-        None, description="By key or name; instead of `photos`."
-    )
+    collection: Identity | CollectionName | None = Field(None, description="By key or name; instead of `photos`.")
     remove_place: bool | None = Field(
         None, description="Whether they are not to say where they were taken; only a page of this computer may say no."
     )
@@ -244,16 +250,16 @@ class ChosenPhotos(BaseModel, extra="forbid"):
 class Exported(BaseModel):
     """The folder that originals were copied into, how many, and which were not, with the reason."""
 
-    folder: str
+    folder: PathText
     files: int
-    skipped: list[str]
+    skipped: list[PathText]
 
 
 class PhotoInfo(BaseModel):
     """A photo; `picture` changes with its pixels, and is part of an address that browsers may keep."""
 
     id: int
-    path: str = Field(description="Relative to the photo folder.")
+    path: PathText = Field(description="Relative to the photo folder.")
     label: str | None
     columns: dict[str, str] = Field(description="What else the album's table says of it.")
     picture: str
@@ -278,7 +284,7 @@ class Hit(PhotoInfo):
     right: bool | None = None
     through: int | None = None
     face: int | None = Field(None, description="The id of the face that was found, where faces were looked for.")
-    box: tuple[float, float, float, float] | None = Field(
+    box: Shares | None = Field(
         None, description="Where that face or part is: left, top, width, height as shares of the photo."
     )
     said: bool | None = Field(None, description="Of a person's photo: whether a user said that this is them, or not.")
@@ -344,7 +350,7 @@ class PhotoPage(Listing):
 class Section(BaseModel):
     """A month, a folder ("" for the photo folder itself) or a first letter, and where it starts in the list."""
 
-    title: str = Field(examples=["March 2016"])
+    title: PathText = Field(examples=["March 2016"])
     start: int
     photos: int
 
@@ -387,20 +393,19 @@ class Photo(Copy):
     stack: list[Copy] = Field(description="The photo itself and its copies, the best first.")
 
 
-class Indexing(BaseModel):
-    """What is being done to an album, such as reading photos, and how far it is."""
-
-    step: str = Field(examples=["reading photos"])
-    done: int
-    total: int
-
-
-class AlbumInfo(BaseModel):
-    """An album and what can be done with it; `version` changes whenever it does."""
+class AlbumNow(BaseModel):
+    """An album, and what is being done to it."""
 
     name: str
     version: str
     photos: int
+    indexing: Indexing | None = Field(description="What is being done to take in photos, if anything is.")
+    problem: Shown | None = Field(description="Why no photos can be taken in, if so.")
+
+
+class AlbumInfo(AlbumNow):
+    """An album and what can be done with it; `version` changes whenever it does."""
+
     dimension: int
     columns: list[str]
     labelled: bool
@@ -409,8 +414,14 @@ class AlbumInfo(BaseModel):
     keeps: bool = Field(description="Whether it has a folder to keep collections in.")
     people: bool = Field(description="Whether faces were looked for in it, and are shown here.")
     regions: bool = Field(description="Whether parts of its photos are known, so that things in them can be found.")
-    indexing: Indexing | None = Field(None, description="What is being done to take in photos, if anything is.")
-    problem: str | None = Field(None, description="Why no photos can be taken in, if so.")
+
+
+class AlbumState(AlbumNow):
+    """What there is to know of an album to see whether anything is new; `version` changes with its lists."""
+
+    collections: str | None = Field(description="The version of its collections, where it keeps any.")
+    learning: float | None = Field(description="The share that is done of what it is learning.")
+    people: int | None = Field(description="The version of its people, where they are shown.")
 
 
 class AlbumList(BaseModel):
@@ -460,7 +471,7 @@ class Written(BaseModel):
 
     version: str
     ids: dict[str, int]
-    refused: dict[str, str]
+    refused: dict[PathText, PathText]
 
 
 class Removed(BaseModel):
@@ -468,7 +479,7 @@ class Removed(BaseModel):
 
     version: str
     id: int
-    path: str
+    path: PathText
     file_deleted: bool
 
 
@@ -513,7 +524,7 @@ class StepInfo(BaseModel):
     """A step that can be undone, and what it did in words."""
 
     number: int
-    what: str
+    what: Shown
 
 
 class CollectionList(BaseModel):
@@ -533,7 +544,7 @@ class CollectionMarks(BaseModel):
     name: str
     right: list[int]
     wrong: list[int]
-    away: list[str] = Field(description="Photos that belong to it and are not in the album any more.")
+    away: list[Shown] = Field(description="Photos that belong to it and are not in the album any more.")
 
 
 class OriginalsInfo(BaseModel):
@@ -541,7 +552,7 @@ class OriginalsInfo(BaseModel):
 
     photos: int
     bytes: int
-    missing: dict[str, str] = Field(description="Photos whose files cannot be had, and why.")
+    missing: dict[Shown, Shown] = Field(description="Photos whose files cannot be had, and why.")
 
 
 class ImportedInfo(BaseModel):
@@ -549,14 +560,14 @@ class ImportedInfo(BaseModel):
 
     photos: dict[str, int]
     unknown: int
-    examples: list[str]
+    examples: list[Shown]
     collections: CollectionList
 
 
 class NextRequest(BaseModel, extra="forbid"):
     """How many photos to look at next, and which were looked at without a mark."""
 
-    limit: int = Field(60, ge=1, le=200)
+    limit: Limit = 60
     seen: Ids = []
 
 
@@ -595,20 +606,20 @@ class LearningInfo(BaseModel):
 class PeopleRequest(BaseModel, extra="forbid"):
     """Which groups of faces are listed."""
 
-    offset: int = Field(0, ge=0, le=10_000_000)
-    limit: int = Field(60, ge=1, le=200)
+    offset: Offset = 0
+    limit: Limit = 60
     min_photos: int = Field(1, ge=1, le=1_000_000, description="Of those without a name, only groups in that many.")
     strangers: bool = Field(False, description="Those who were said to be strangers, instead of all others.")
 
 
-class PersonInfo(BaseModel):
+class PersonInfo(BaseModel, from_attributes=True):
     """Faces that are of one person: any of their ids names the group, and `number` is the lowest of them."""
 
     number: int
     name: str | None
     cover: int = Field(description="The face that shows best who it is.")
-    photos: int
-    faces: int
+    photos: Count
+    faces: Count
     stranger: bool
 
 
@@ -636,8 +647,8 @@ class PersonPhotosRequest(BaseModel, extra="forbid"):
 
     missing: bool = Field(False, description="Those that may be of them, and nobody said so, instead of the certain.")
     seen: Ids = Field([], description="Faces that were looked at already.")
-    offset: int = Field(0, ge=0, le=1_000_000)
-    limit: int = Field(60, ge=1, le=200)
+    offset: Offset = 0
+    limit: Limit = 60
 
 
 class PersonPhotos(Listing):
@@ -679,7 +690,7 @@ class FaceInfo(BaseModel):
     """A face of a photo, its box as shares of the photo, and the group that it is in."""
 
     id: int
-    box: tuple[float, float, float, float]
+    box: Shares
     person: PersonInfo
 
 
@@ -688,24 +699,3 @@ class PhotoFaces(BaseModel):
 
     version: str
     faces: list[FaceInfo]
-
-
-class AlbumState(BaseModel):
-    """What there is to know of an album to see whether anything is new; `version` changes with its lists."""
-
-    name: str
-    version: str
-    photos: int
-    indexing: Indexing | None = Field(description="What is being done to take in photos, if anything is.")
-    problem: str | None = Field(description="Why no photos can be taken in, if so.")
-    collections: str | None = Field(description="The version of its collections, where it keeps any.")
-    learning: float | None = Field(description="The share that is done of what it is learning.")
-    people: int | None = Field(description="The version of its people, where they are shown.")
-
-
-# ---- text
-
-
-def plain(path: str) -> str:
-    """A path as text: bytes of a file name that are not UTF-8 are spelled out."""
-    return path.encode(errors="backslashreplace").decode()

@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from typing import Any, NamedTuple
 
@@ -14,8 +14,10 @@ import numpy as np
 from PIL import Image
 from starlette.exceptions import HTTPException
 
+from smoothap.album.calibration import least_score
+from smoothap.album.collection_export import FORMULA
 from smoothap.album.engines.codes import Bounded
-from smoothap.album.queries import Asking, joined
+from smoothap.album.queries import Asking, query_vector
 from smoothap.album.search import VectorQuery
 from smoothap.album.vectors import unit
 from smoothap.data.reading import PixelBox
@@ -26,8 +28,9 @@ from smoothap.server.served_album import ServedAlbum, pixels
 
 _NEAREST = 1_000  # places: of those before, the nearest photos are looked for; further down the album is ranked
 _SIDE = 1_600  # pixels of a photo in which a face or a part is looked for
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _LINES = 500  # of a list that are made at once
+# Options that a search in a space does not have.
+_WITHOUT = {"photo": ("face",), "face": ("group_by",), "region": ("group_by", "stacked", "face")}
 
 
 class Asked(NamedTuple):
@@ -45,13 +48,13 @@ class Asked(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What is found, best first: rows of photos and their scores, the query's vector, and what a page shows of them."""
+    """What is found, best first: rows of photos and their scores, the query's vector, and what else a page shows."""
 
     rows: np.ndarray
     scores: np.ndarray
     vector: np.ndarray
     note: str
-    columns: Callable[[slice], dict[str, Sequence[Any]]]
+    columns: Mapping[str, Sequence[Any]]
 
 
 def asked(served: ServedAlbum, request: schemas.SearchRequest) -> Asked:
@@ -63,9 +66,10 @@ def asked(served: ServedAlbum, request: schemas.SearchRequest) -> Asked:
             raise HTTPException(422, "A box is a part of one photo: give its id and no vector.")
         return space.of_part(ids[0], request.box)._replace(ids=ids)
     if request.vector is not None:
-        if isinstance(request.vector, str) and request.model not in (None, space.model_key()):
+        is_ours = isinstance(request.vector, str)  # the query of an answer
+        if is_ours and request.model not in (None, space.model_key()):
             raise HTTPException(409, "The album was made again by another model, or has learnt: give the photo again.")
-        return Asked(space.of_vector(request.vector), ids)
+        return Asked(space.of_vector(_numbers(request.vector), is_ours), ids)
     if not ids:
         raise HTTPException(422, "A search needs a query: give the id of a photo, several, or a vector.")
     return space.of_ids(ids)
@@ -79,13 +83,11 @@ def asked_by_image(served: ServedAlbum, form: schemas.PhotoSearchForm, image: by
 def answer(served: ServedAlbum, options: schemas.SearchOptions, query: Asked) -> schemas.SearchAnswer:
     """A page of what is found for a query."""
     space = _space(served, options)
-    version = served.list_version(options.stacked and options.space == "photo")
-    vector = "" if query.vector is None else packed(query.vector)
     found = schemas.SearchAnswer(
-        album=served.name, version=version, total=0, min_score=options.min_score, hits=[],
-        query=schemas.QueryVector(vector=vector, model=space.model_key()),
+        album=served.name, version=served.list_version(options.stacked and options.space == "photo"), total=0,
+        min_score=options.min_score, hits=[], query=schemas.QueryVector(vector="", model=space.model_key()),
     )  # fmt: skip
-    space.answer(options, query, found)
+    space.answer(options, query, found, slice(options.offset, options.offset + options.limit))
     return found
 
 
@@ -95,17 +97,16 @@ def everything(served: ServedAlbum, request: schemas.SearchRequest) -> tuple[np.
 
 
 def _space(served: ServedAlbum, options: schemas.SearchOptions) -> "_Photos | _Faces | _Parts":
-    """What is compared in a search; `without` are the options that it does not have."""
-    space = {"photo": _Photos, "face": _Faces, "region": _Parts}[options.space](served)
-    if given := [name for name in space.without if getattr(options, name)]:
-        raise HTTPException(422, f"A search with space={options.space} has no {given[0]}: leave it out.")
-    return space
+    """What is compared in a search."""
+    if given := [name for name in _WITHOUT[options.space] if getattr(options, name)]:
+        others = " or ".join(f"space={other}" for other, names in _WITHOUT.items() if given[0] not in names)
+        said = f"A search with space={options.space} has no {given[0]}: leave it out, or give {others}."
+        raise HTTPException(422, said)
+    return {"photo": _Photos, "face": _Faces, "region": _Parts}[options.space](served)
 
 
 class _Photos:
     """Whole photos: the nearest at once or, where more is asked for, pages of a ranking of the album."""
-
-    without: tuple[str, ...] = ()
 
     def __init__(self, served: ServedAlbum) -> None:
         self._served, self._album = served, served.album
@@ -121,48 +122,111 @@ class _Photos:
 
     def of_part(self, identity: int, box: schemas.ShareBox) -> Asked:
         """The query of a part of one of the album's photos."""
-        vector, bounded = self._served.query_of_part(identity, box)
+        vector, bounded = self._served.query(identity, box)
         return Asked(unit(vector), bounded=bounded)
 
     def of_ids(self, ids: tuple[int, ...]) -> Asked:
         """The query of photos of the album."""
-        rows = self._album.photos.rows_of(ids)
-        if len(rows) == 1:  # the vector as it is: its scores are those of an evaluation
-            return Asked(np.array(self._album.vectors[rows[0]]), ids)
-        return Asked(joined(list(self._album.vectors[rows])), ids)
+        return Asked(query_vector(self._album, ids, None)[0], ids)
 
-    def of_vector(self, given: str | list[float]) -> np.ndarray:
-        """The vector that was sent, as the album compares it."""
+    def of_vector(self, given: np.ndarray, is_ours: bool) -> np.ndarray:
+        """The vector that was sent, as the album compares it; ours was an answer of this album."""
         album = self._album
-        if isinstance(given, str):  # which was an answer of this album
-            return unit(unpacked(given, album.vectors.shape[1]))
-        with np.errstate(over="ignore"):
-            vector = np.array(given, np.float32)
-        dimension = album.vectors.shape[1] if album.model is None else album.model.dimension
-        if len(vector) != dimension:
+        dimension = album.vectors.shape[1] if is_ours or album.model is None else album.model.dimension
+        if len(given) != dimension:
             raise ValueError(
-                f"The vector has {len(vector)} numbers and the album's model gives {dimension}: send the photo itself."
+                f"The vector has {len(given)} numbers and the album's model gives {dimension}: send the photo itself."
             )
-        return unit(album.projected(unit(_checked(vector))[None])[0])
+        return unit(given) if is_ours else unit(album.projected(unit(given)[None])[0])
 
-    def answer(self, options: schemas.SearchOptions, query: Asked, found: schemas.SearchAnswer) -> None:
+    def answer(self, options: schemas.SearchOptions, query: Asked, found: schemas.SearchAnswer, page: slice) -> None:
         """Put a page of what is found into an answer."""
-        least, calibration = _least_score(self._served, options), self._album.calibration_of(options.rerank)
-        found.min_score = least
+        assert query.vector is not None
+        found.query.vector = packed(query.vector)
+        found.min_score = least = self._least_score(options)
+        calibration = self._album.calibration_of(options.rerank)
         if calibration is not None and least is not None:
-            found.expected_recall, found.expected_precision = (
-                calibration.recall_at(least),
-                calibration.precision_at(least),
-            )
-        if options.needs_ranking or least is not None or options.offset + options.limit > _NEAREST:
-            _rank(self._served, options, query, least, found)
+            found.expected_recall = calibration.recall_at(least)
+            found.expected_precision = calibration.precision_at(least)
+        if options.needs_ranking or least is not None or page.stop > _NEAREST:
+            self._rank(options, query, found, page)
         else:
-            _find_nearest(self._served, options, query, found)
+            self._find_nearest(options, query, found, page)
 
     def everything(self, options: schemas.SearchOptions, query: Asked) -> tuple[np.ndarray, np.ndarray]:
         """All that is found, best first: rows of photos and their scores."""
-        least = _least_score(self._served, options)
-        return _ranking_for(self._served, options, query).ranking.best(min_score=least)
+        return self._ranking(options, query).ranking.best(min_score=self._least_score(options))
+
+    def _least_score(self, options: schemas.SearchOptions) -> float | None:
+        return least_score(self._album.calibration_of(options.rerank), options.recall, options.min_score)
+
+    def _find_nearest(
+        self, options: schemas.SearchOptions, query: Asked, found: schemas.SearchAnswer, page: slice
+    ) -> None:
+        """Put the nearest photos into an answer: no other photo is scored exactly."""
+        album, (where, _) = self._album, self._served.filter(options)
+        (right, wrong), own = _marks(self._served, options), album.photos.rows_of(query.ids)
+        passing = album.passing(where)
+        assert query.vector is not None
+        vector = moved_by_marks(album, query.vector, right, wrong)
+        left_out = len(own) if passing is None else int(passing[own].sum())
+        found.total = (len(album) if passing is None else int(passing.sum())) - left_out
+        bounded = None if right or wrong else query.bounded  # which is of the vector before it was moved
+        itself = int(own[0]) if len(own) == 1 and np.array_equal(vector, album.vectors[own[0]]) else None
+        search, note = album.search_by(options.rerank)
+        nearest = search.nearest(VectorQuery(vector, own, passing, where, itself), page.stop, bounded)
+        through = None if nearest.through is None else nearest.through[page]
+        found.hits = self._hits(nearest.rows[page], nearest.scores[page], count(page.start + 1), through)
+        found.note = f"{nearest.note} {note}".strip()
+
+    def _rank(self, options: schemas.SearchOptions, query: Asked, found: schemas.SearchAnswer, page: slice) -> None:
+        """Put a page of the whole ranking into an answer, with what is asked for beside it."""
+        served, labelled = self._served, self._ranking(options, query)
+        ranking, right, least = labelled.ranking, labelled.right, found.min_score
+        listed, found.note = ranking.at_least(least), ranking.note
+        number, rows, places = served.in_order(labelled, least, served.stacks.version if options.stacked else None)
+        found.total, found.folded = len(rows), number - len(rows)
+        if options.group_by is not None:
+            found.groups = self._groups(options.group_by, rows, ranking.scores[rows], page.stop)[page]
+            return
+        rows, places = rows[page], places[page]
+        through = None if ranking.through is None else ranking.through[rows]
+        found.hits = self._hits(
+            rows, ranking.scores[rows], (places + 1).tolist(), through,
+            right=None if right is None else right[rows].tolist(),
+            copies=served.stacks.copies(rows, listed) if options.stacked else None,
+        )  # fmt: skip
+        if options.statistics:
+            _count(found, ranking.scores[ranking.at_least()])
+            found.right_in_list = None if right is None else int((right & listed).sum())
+            found.curve = labelled.curve if page.start == 0 else None
+
+    def _ranking(self, options: schemas.SearchOptions, query: Asked) -> LabelledRanking:
+        """The ranking for a query, made now or kept from the page before."""
+        album, marks, where = self._album, _marks(self._served, options), self._served.filter(options)
+        rows = tuple(album.photos.rows_of(query.ids).tolist())
+        assert query.vector is not None
+        linked = album.linked if options.rerank else 0
+        return self._served.ranking(query.vector.tobytes(), rows, *marks, *where, options.rerank, linked)
+
+    def _hits(
+        self, rows: np.ndarray, scores: np.ndarray, ranks: Iterable[int], through: np.ndarray | None, **columns: Any
+    ) -> list[schemas.Hit]:
+        """The photos in these rows; `through` is the row that each came in through, -1 for none."""
+        if through is not None:
+            ids = self._album.photos.ids
+            columns["through"] = [None if row < 0 else int(ids[row]) for row in through.tolist()]
+        return self._served.hits(rows, ranks, score=scores.tolist(), **columns)
+
+    def _groups(self, group_by: str, rows: np.ndarray, scores: np.ndarray, number: int) -> list[schemas.Group]:
+        """The best photo of each group and how many photos it has, best first; what has no group is left out."""
+        values = self._album.photos.values_of(group_by)[rows]
+        grouped = np.flatnonzero(values != "")
+        names, first, counts = np.unique(values[grouped], return_index=True, return_counts=True)
+        order = np.argsort(first)[:number]
+        places = grouped[first[order]]
+        shown = zip(order, self._hits(rows[places], scores[places], count(1), None), strict=True)
+        return [schemas.Group(group=str(names[group]), photos=int(counts[group]), best=best) for group, best in shown]
 
 
 class _Listed:
@@ -171,28 +235,33 @@ class _Listed:
     def __init__(self, served: ServedAlbum) -> None:
         self._served, self._album = served, served.album
 
-    def _found(self, options: schemas.SearchOptions, query: Asked) -> Found:
+    def _found(self, options: schemas.SearchOptions, query: Asked, page: slice) -> Found:
         raise NotImplementedError
 
-    def answer(self, options: schemas.SearchOptions, query: Asked, found: schemas.SearchAnswer) -> None:
+    def answer(self, options: schemas.SearchOptions, query: Asked, found: schemas.SearchAnswer, page: slice) -> None:
         """Put a page of what is found into an answer."""
-        listed, page = self._found(options, query), slice(options.offset, options.offset + options.limit)
+        listed = self._found(options, query, page)
         found.total, found.note, found.query.vector = len(listed.rows), listed.note, packed(listed.vector)
-        rows, ranks = listed.rows[page], count(options.offset + 1)
-        found.hits = self._served.hits(rows, ranks, score=listed.scores[page].tolist(), **listed.columns(page))
+        scores = listed.scores[page].tolist()
+        found.hits = self._served.hits(listed.rows[page], count(page.start + 1), score=scores, **listed.columns)
         if options.statistics:
             _count(found, listed.scores)
 
     def everything(self, options: schemas.SearchOptions, query: Asked) -> tuple[np.ndarray, np.ndarray]:
         """All that is found, best first: rows of photos and their scores."""
-        listed = self._found(options, query)
-        return listed.rows, listed.scores
+        return self._found(options, query, slice(0))[:2]
+
+    def _asking(self, options: schemas.SearchOptions, **more: Any) -> Asking:
+        right, wrong = _marks(self._served, options)
+        where, _ = self._served.filter(options)
+        least, recall = options.min_score, options.recall
+        return Asking(
+            min_score=least, recall=recall, rerank=options.rerank, right=right, wrong=wrong, where=where, **more
+        )
 
 
 class _Faces(_Listed):
     """Faces: all photos of the person whose face the query is, with the face's box in each."""
-
-    without: tuple[str, ...] = ("group_by",)
 
     def __init__(self, served: ServedAlbum) -> None:
         super().__init__(served)
@@ -217,35 +286,24 @@ class _Faces(_Listed):
     def of_ids(self, ids: tuple[int, ...]) -> Asked:
         return Asked(ids=ids)
 
-    def of_vector(self, given: str | list[float]) -> np.ndarray:
-        dimension = self._space.store.dimension()
-        vector = unpacked(given, dimension) if isinstance(given, str) else np.array(given, np.float32)
-        return _checked(vector)
+    def of_vector(self, given: np.ndarray, _: bool) -> np.ndarray:
+        return given
 
-    def _found(self, options: schemas.SearchOptions, query: Asked) -> Found:
-        right, wrong = _marks_of(self._served, options)
+    def _found(self, options: schemas.SearchOptions, query: Asked, page: slice) -> Found:
         meant = query.vector if query.vector is not None else query.picture or list(query.ids)
-        asking = Asking(
-            min_score=options.min_score, recall=options.recall, rerank=options.rerank, right=right, wrong=wrong,
-            where=self._served.filter(options)[0], box=query.box, face=options.face, left_out=query.ids[:1],
-        )  # fmt: skip
+        asking = self._asking(options, box=query.box, face=options.face, left_out=query.ids[:1])
         found = self._space.find(self._album, meant, asking)
-
-        def columns(page: slice) -> dict[str, Sequence[Any]]:
-            hits = self._space.hits(self._album, found._replace(places=found.places[page]))
-            faces = found.faces.ids[found.found.rows[found.places[page]]].tolist()
-            return {"face": faces, "box": [hit.box for hit in hits], "through": [hit.through for hit in hits]}
-
-        rows = self._album.photos.rows_of(found.faces.photos[found.found.rows[found.places]])
-        note = f"{found.found.note} {found.note}".strip()
         assert found.vector is not None
-        return Found(rows, found.found.scores[found.places], found.vector, note, columns)
+        faces, rows, scores = found.faces, found.found.rows[found.places], found.found.scores[found.places]
+        shown = self._space.hits(self._album, found._replace(places=found.places[page]))
+        columns = {name: [getattr(hit, name) for hit in shown] for name in ("box", "through")}
+        columns["face"] = faces.ids[rows[page]].tolist()
+        note = f"{found.found.note} {found.note}".strip()
+        return Found(self._album.photos.rows_of(faces.photos[rows]), scores, found.vector, note, columns)
 
 
 class _Parts(_Listed):
     """Parts of photos: all photos that have one like the query, with the box of it in each."""
-
-    without: tuple[str, ...] = ("group_by", "stacked", "recall")
 
     def __init__(self, served: ServedAlbum) -> None:
         super().__init__(served)
@@ -255,99 +313,31 @@ class _Parts(_Listed):
         return self._served.model_key
 
     def of_image(self, image: bytes, box: schemas.ShareBox | None) -> Asked:
-        return Asked(self._space.query(self._album, self._served.decoder.decode(image, box=box, side=_SIDE))[0])
+        return self._asked(self._served.decoder.decode(image, box=box, side=_SIDE))
 
     def of_part(self, identity: int, box: schemas.ShareBox) -> Asked:
-        picture = self._served.decoded(identity, side=_SIDE)
-        return Asked(self._space.query(self._album, picture, pixels(box, picture.size))[0])
+        return self._asked(self._served.decoded(identity, box=box, side=_SIDE))
 
     def of_ids(self, ids: tuple[int, ...]) -> Asked:
-        return Asked(self._space.query(self._album, list(ids))[0], ids)
+        return self._asked(ids)
 
-    def of_vector(self, given: str | list[float]) -> np.ndarray:
-        if isinstance(given, list):
-            return self._space.query(self._album, np.array(given, np.float32))[0]
-        numbers = unpacked(given, math.prod(self._space.shape)).reshape(self._space.shape)
-        return self._space.query(self._album, np.stack([_checked(level) for level in numbers]))[0]
+    def of_vector(self, given: np.ndarray, is_ours: bool) -> np.ndarray:
+        shape = self._space.shape
+        vector = given.reshape(shape) if is_ours and len(given) == math.prod(shape) else given
+        return self._space.query(self._album, vector)[0]
 
-    def _found(self, options: schemas.SearchOptions, query: Asked) -> Found:
-        right, wrong = _marks_of(self._served, options)
+    def _asked(self, query: Image.Image | tuple[int, ...]) -> Asked:
+        vector, ids = self._space.query(self._album, query)
+        return Asked(vector, tuple(ids))
+
+    def _found(self, options: schemas.SearchOptions, query: Asked, page: slice) -> Found:
         assert query.vector is not None
-        asking = Asking(
-            min_score=options.min_score, rerank=options.rerank, right=right, wrong=wrong,
-            where=self._served.filter(options)[0], left_out=query.ids,
-        )  # fmt: skip
-        found, note = self._space.found(self._album, query.vector, asking)
-        boxes = self._space.boxes
-        return Found(
-            found.rows, found.scores, query.vector, note, lambda page: {"box": boxes(self._album, found.some(page))}
-        )
+        found, note = self._space.found(self._album, query.vector, self._asking(options, left_out=query.ids))
+        boxes = self._space.boxes(self._album, found.some(page))
+        return Found(found.rows, found.scores, query.vector, note, {"box": boxes})
 
 
-def _checked(vector: np.ndarray) -> np.ndarray:
-    if not np.isfinite(vector).all() or not vector.any():
-        raise ValueError("The vector is zero or not finite, so nothing is like it: give the photo again.")
-    return vector
-
-
-def _find_nearest(
-    served: ServedAlbum, options: schemas.SearchOptions, query: Asked, found: schemas.SearchAnswer
-) -> None:
-    """Put the nearest photos into an answer: no other photo is scored exactly."""
-    album, (where, _) = served.album, served.filter(options)
-    passing, (right, wrong), own = album.passing(where), _marks_of(served, options), album.photos.rows_of(query.ids)
-    assert query.vector is not None
-    vector = moved_by_marks(album, query.vector, right, wrong)
-    left_out = len(own) if passing is None else int(passing[own].sum())
-    found.total = (len(album) if passing is None else int(passing.sum())) - left_out
-    bounded = None if right or wrong else query.bounded  # which is of the vector before it was moved
-    itself = int(own[0]) if len(own) == 1 and np.array_equal(vector, album.vectors[own[0]]) else None
-    search, note = album.search_by(options.rerank)
-    page = slice(options.offset, options.offset + options.limit)
-    nearest = search.nearest(VectorQuery(vector, own, passing, where, itself), page.stop, bounded)
-    through = None if nearest.through is None else nearest.through[page]
-    found.hits = _hits(served, nearest.rows[page], nearest.scores[page], count(options.offset + 1), through=through)
-    found.note = f"{nearest.note} {note}".strip()
-
-
-def _rank(
-    served: ServedAlbum, options: schemas.SearchOptions, query: Asked, least: float | None, found: schemas.SearchAnswer
-) -> None:
-    """Put a page of the whole ranking into an answer, with what is asked for beside it."""
-    labelled = _ranking_for(served, options, query)
-    ranking, page = labelled.ranking, slice(options.offset, options.offset + options.limit)
-    listed, found.note = ranking.at_least(least), ranking.note
-    number, rows, places = served.in_order(labelled, least, served.stacks.version if options.stacked else None)
-    found.total, found.folded = len(rows), number - len(rows)
-    if options.group_by is not None:
-        found.groups = _groups(served, options.group_by, rows, ranking.scores[rows], page.stop)[page]
-        return
-    rows, places = rows[page], places[page]
-    through = None if ranking.through is None else ranking.through[rows]
-    copies = served.stacks.copies(rows, listed) if options.stacked else None
-    found.hits = _hits(served, rows, ranking.scores[rows], (places + 1).tolist(), labelled.right, copies, through)
-    if options.statistics:
-        _count(found, ranking.scores[ranking.at_least()])
-        found.right_in_list = None if labelled.right is None else int((labelled.right & listed).sum())
-        found.curve = labelled.curve if options.offset == 0 else None
-
-
-def _count(found: schemas.SearchAnswer, scores: np.ndarray) -> None:
-    found.ranked = len(scores)
-    if len(scores):
-        found.lowest, found.highest = float(scores.min()), float(scores.max())
-
-
-def _ranking_for(served: ServedAlbum, options: schemas.SearchOptions, query: Asked) -> LabelledRanking:
-    """The ranking for a query, made now or kept from the page before."""
-    marks, where = _marks_of(served, options), served.filter(options)
-    linked = served.album.linked if options.rerank else 0
-    rows = tuple(served.album.photos.rows_of(query.ids).tolist())
-    assert query.vector is not None
-    return served.ranking(query.vector.tobytes(), rows, *marks, *where, options.rerank, linked)
-
-
-def _marks_of(served: ServedAlbum, options: schemas.SearchOptions) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _marks(served: ServedAlbum, options: schemas.SearchOptions) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The ids that are marked as right and as wrong, here and in the collection that is asked with."""
     right, wrong = tuple(options.right), tuple(options.wrong)
     if options.marks is None:
@@ -356,47 +346,10 @@ def _marks_of(served: ServedAlbum, options: schemas.SearchOptions) -> tuple[tupl
     return right + marked.right, wrong + marked.wrong
 
 
-def _least_score(served: ServedAlbum, options: schemas.SearchOptions) -> float | None:
-    if options.recall is None:
-        return options.min_score
-    if (calibration := served.album.calibration_of(options.rerank)) is None:
-        raise HTTPException(409, "This album is not calibrated, so recall cannot be asked for: give a min_score.")
-    learnt = calibration.score_for_recall(options.recall)
-    return learnt if options.min_score is None else max(learnt, options.min_score)
-
-
-def _hits(
-    served: ServedAlbum,
-    rows: np.ndarray,
-    scores: np.ndarray,
-    ranks: Iterable[int],
-    right: np.ndarray | None = None,
-    copies: list[list[int]] | None = None,
-    through: np.ndarray | None = None,
-) -> list[schemas.Hit]:
-    """The photos in these rows; `right` (n,) is of all rows, and `through` the row that each came in through."""
-    columns: dict[str, Sequence[Any]] = {"score": scores.tolist()}
-    if right is not None:
-        columns["right"] = right[rows].tolist()
-    if copies is not None:
-        columns["copies"] = copies
-    if through is not None:
-        ids = served.album.photos.ids
-        columns["through"] = [None if row < 0 else int(ids[row]) for row in through.tolist()]
-    return served.hits(rows, ranks, **columns)
-
-
-def _groups(
-    served: ServedAlbum, group_by: str, rows: np.ndarray, scores: np.ndarray, number: int
-) -> list[schemas.Group]:
-    """The best photo of each group and how many photos it has, best first; what has no group is left out."""
-    values = served.album.photos.values_of(group_by)[rows]
-    grouped = np.flatnonzero(values != "")
-    names, first, counts = np.unique(values[grouped], return_index=True, return_counts=True)
-    order = np.argsort(first)[:number]
-    places = grouped[first[order]]
-    shown = zip(order, _hits(served, rows[places], scores[places], count(1)), strict=True)
-    return [schemas.Group(group=str(names[group]), photos=int(counts[group]), best=best) for group, best in shown]
+def _count(found: schemas.SearchAnswer, scores: np.ndarray) -> None:
+    found.ranked = len(scores)
+    if len(scores):
+        found.lowest, found.highest = float(scores.min()), float(scores.max())
 
 
 def as_csv(served: ServedAlbum, rows: np.ndarray, scores: np.ndarray) -> Iterator[str]:
@@ -411,15 +364,11 @@ def _lines(served: ServedAlbum, rows: np.ndarray, scores: np.ndarray, start: int
     if start == 0:
         writer.writerow(("rank", "score", "photo", "label"))
     named = zip(scores[part].tolist(), *served.album.photos.named(rows[part]), strict=True)
-    for rank, (score, path, label) in enumerate(named, start + 1):
-        writer.writerow((rank, f"{score:.6f}", _cell(path), _cell(label or "")))
+    for rank, (score, *names) in enumerate(named, start + 1):
+        # Text that steers nothing, and that a spreadsheet does not take for a formula.
+        cells = [visible(name or "") for name in names]
+        writer.writerow((rank, f"{score:.6f}", *(f"'{cell}" if cell.startswith(FORMULA) else cell for cell in cells)))
     return stream.getvalue()
-
-
-def _cell(text: str) -> str:
-    """Text that steers nothing, and that a spreadsheet does not take for a formula."""
-    text = visible(text)
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def packed(vector: np.ndarray) -> str:
@@ -427,14 +376,12 @@ def packed(vector: np.ndarray) -> str:
     return base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
 
 
-def unpacked(text: str, dimension: int) -> np.ndarray:
-    """The vector (d,) in the text."""
+def _numbers(given: str | list[float]) -> np.ndarray:
+    """The vector (d,) that was sent as text, as an answer has it, or as numbers."""
+    if isinstance(given, list):
+        with np.errstate(over="ignore"):  # what is too large is refused as not finite
+            return np.array(given, np.float32)
     try:
-        vector = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
+        return np.frombuffer(base64.b64decode(given, validate=True), "<f4")
     except ValueError:
         raise ValueError("The vector is no base64 of float32: send what a search answered as its query.") from None
-    if vector.shape != (dimension,):
-        raise ValueError(
-            f"The vector has {len(vector)} numbers and the album's have {dimension}: search with the photo here."
-        )
-    return vector

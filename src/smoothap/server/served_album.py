@@ -1,6 +1,5 @@
 """One version of an album behind the server: queries as its model sees them, pictures, lists and facts of photos."""
 
-import contextlib
 import hashlib
 import re
 import threading
@@ -16,20 +15,20 @@ from starlette.exceptions import HTTPException
 
 from smoothap._core.devices import lanes_for
 from smoothap.album import Album, Filter
-from smoothap.album.copies import best_first
 from smoothap.album.engines.codes import Bounded
 from smoothap.album.filters import cameras_of, days_of, folders_of, undated
 from smoothap.album.order import order_of
-from smoothap.album.photos import Photo
+from smoothap.album.photos import Photo, spelled
 from smoothap.album.prepare import plain_jpeg
-from smoothap.album.watching import Watcher
+from smoothap.album.stacks import Stacks
+from smoothap.album.watching import Indexing, Watcher
 from smoothap.data.reading import PixelBox, UnreadableImage, read_image
 from smoothap.data.transforms import Transform
 from smoothap.plots.text import visible
 from smoothap.server import schemas
 from smoothap.server.batching import Batching
 from smoothap.server.decoder import Decoder
-from smoothap.server.rankings import PhotoList, Stacks, in_order, listed, ranked
+from smoothap.server.rankings import PhotoList, in_order, listed, ranked
 
 _RANKINGS_KEPT, _SCORES_KEPT = 32, 6_400_000  # for the next page of an answer
 _LISTS_KEPT = 4  # of the album in its order, and of rankings in theirs
@@ -78,11 +77,6 @@ class ServedAlbum:
         return newer
 
     @cached_property
-    def ids_by_path(self) -> dict[str, int]:
-        """The id of each photo by its path."""
-        return dict(zip(self.album.photos.paths(), self.album.photos.ids.tolist(), strict=True))
-
-    @cached_property
     def model_key(self) -> str:
         """A short name of the album's model and of what was learnt since, which nothing else has."""
         learnt = self.album.learnt
@@ -91,9 +85,7 @@ class ServedAlbum:
     @property
     def keeps(self) -> bool:
         """Whether the album has a folder to keep collections in."""
-        with contextlib.suppress(ValueError):
-            return self.album.collections is not None
-        return False
+        return self.album.folder is not None
 
     @property
     def collections_version(self) -> str:
@@ -111,15 +103,14 @@ class ServedAlbum:
         )  # fmt: skip
 
     @property
-    def indexing(self) -> schemas.Indexing | None:
+    def indexing(self) -> Indexing | None:
         """How far it is, if photos are being taken in."""
-        work = None if self._watcher is None else self._watcher.work
-        return None if work is None else schemas.Indexing(**asdict(work))
+        return None if self._watcher is None else self._watcher.work
 
     @property
     def problem(self) -> str | None:
         """Why no photos can be taken in, if so."""
-        return None if self._watcher is None or self._watcher.problem is None else visible(self._watcher.problem)
+        return None if self._watcher is None else self._watcher.problem
 
     # ---- queries
 
@@ -137,13 +128,18 @@ class ServedAlbum:
                 return f"The model of {self.name} cannot be used: {error}"
         return ""
 
-    def query(self, photo: bytes, box: schemas.ShareBox | None = None) -> Query:
-        """The vector (d,) of a photo from elsewhere, or of a part of it, and what a search with it begins with."""
-        return self._query_of_view(self.decoder.decode(photo, box=box, view=self._usable_model().transform))
+    def query(self, photo: bytes | int, box: schemas.ShareBox | None = None) -> Query:
+        """The vector (d,) of a photo, or of a part of it, and what a search with it begins with.
 
-    def query_of_part(self, identity: int, box: schemas.ShareBox) -> Query:
-        """The same of a part of one of the album's photos, from its file: a thumbnail has too few pixels for that."""
-        return self._query_of_view(self.decoded(identity, box=box, view=self._usable_model().transform))
+        The photo is from elsewhere, or by its id one of the album's: read from its file, as a thumbnail has too few
+        pixels.
+        """
+        view = self._usable_model().transform
+        if isinstance(photo, int):
+            seen = self.decoded(photo, box=box, view=view)
+        else:
+            seen = self.decoder.decode(photo, box=box, view=view)
+        return self._batching.ask(self._queries_of_views, seen)
 
     def _loaded_model(self) -> Any:
         """The album's model, loaded by one thread; whoever comes later need not wait for those whom it serves."""
@@ -161,11 +157,6 @@ class ServedAlbum:
             return self._loaded_model()
         except (OSError, ValueError) as error:
             raise HTTPException(409, f"The album's model cannot be used: {error}") from error
-
-    def _query_of_view(self, view: Image.Image) -> Query:
-        """The query of what the album's model views of a photo, as the decoder cut it out."""
-        self._usable_model()
-        return self._batching.ask(self._queries_of_views, view)
 
     def _queries_of_views(self, views: list[Image.Image]) -> list[Query]:
         """What the photos in some views are searched with; those of a batch are compared with the album in one pass."""
@@ -213,10 +204,6 @@ class ServedAlbum:
             except HTTPException as error:
                 raise HTTPException(404, f"Photo {identity} has no picture: index the album again.") from error
 
-    def preview(self, photo: bytes) -> bytes:
-        """A small JPEG of a photo from elsewhere."""
-        return plain_jpeg(self.decoder.decode(photo, side=512), _QUALITY)
-
     def picture_key(self, photo: Photo) -> str:
         """A short name that changes with the pixels of a photo: part of its picture's address, which browsers keep."""
         if photo.sha256:
@@ -235,14 +222,14 @@ class ServedAlbum:
         """A photo, and the ids of its copies that are not listed."""
         return schemas.PhotoInfo(**self._known(photo), copies=list(copies))
 
-    def hits(self, rows: np.ndarray, ranks: Iterable[int], **columns: Sequence[Any]) -> list[schemas.Hit]:
+    def hits(self, rows: np.ndarray, ranks: Iterable[int], **columns: Sequence[Any] | None) -> list[schemas.Hit]:
         """The photos in these rows as answers; what is known of each as columns: `score` and others of a hit.
 
         A `box` is given in pixels.
         """
-        hits = []
-        for photo, rank, *values in zip(self.album.photos.at(rows), ranks, *columns.values(), strict=False):
-            found = dict(zip(columns, values, strict=True))
+        given, hits = {name: values for name, values in columns.items() if values is not None}, list[schemas.Hit]()
+        for photo, rank, *values in zip(self.album.photos.at(rows), ranks, *given.values(), strict=False):
+            found = dict(zip(given, values, strict=True))
             if "box" in found:
                 found["box"] = shares(found["box"], (photo.width, photo.height))
             hits.append(schemas.Hit(**self._known(photo), rank=rank, **found))
@@ -251,19 +238,19 @@ class ServedAlbum:
     def _known(self, photo: Photo) -> dict[str, Any]:
         when = photo.dated
         return {
-            "id": photo.id, "path": schemas.plain(photo.path), "label": photo.label, "columns": photo.columns,
+            "id": photo.id, "path": photo.path, "label": photo.label, "columns": photo.columns,
             "picture": self.picture_key(photo), "day": when.day, "dated_by": when.by,
         }  # fmt: skip
 
     def facts(self, identity: int, albums: Sequence["ServedAlbum"]) -> schemas.Photo:
         """What is known of a photo."""
         row = self.album.photos.row_of(identity)
-        photo, stack = self.album.photos[row], best_first(self.album.photos.at(self.stacks.members(row)))
+        photo, stack = self.album.photos[row], self.album.photos.at(self.stacks.members(row))
         return schemas.Photo(
             **self._sized(photo),
             taken=None if photo.taken is None else photo.taken.isoformat(" ", "seconds"),
             camera=photo.camera,
-            twins=[photo.id if served is self else served.ids_by_path.get(photo.path) for served in albums],
+            twins=[photo.id if served is self else served.album.photos.find(photo.path) for served in albums],
             stack=[schemas.Copy(**self._sized(one)) for one in stack],
         )
 
@@ -273,10 +260,10 @@ class ServedAlbum:
     def filter(self, asked: schemas.Filters) -> tuple[Filter, str]:
         """A filter, and a text that changes with what it says where that is up to the collections."""
         chosen = asked.filter()
-        if chosen.collection is None and not chosen.in_no_collection:
-            return chosen, ""
         if chosen.collection is not None:
             chosen = replace(chosen, collection=self.collection(chosen.collection))
+        elif not chosen.in_no_collection:
+            return chosen, ""
         return chosen, str(self.album.collections.version)
 
     def collection(self, which: int | str) -> int | str:
@@ -288,7 +275,7 @@ class ServedAlbum:
         """A page of the album in its order."""
         version, kept = self._list_of(request)
         shown = kept.shown[request.offset : request.offset + request.limit]
-        copies = self.stacks.copies(shown, kept.passing) if request.stacked else [[] for _ in shown]
+        copies = self.stacks.copies(shown, kept.passing) if request.stacked else len(shown) * [()]
         photos = [self.photo(*each) for each in zip(self.album.photos.at(shown), copies, strict=True)]
         total = len(kept.shown)
         return schemas.PhotoPage(version=version, total=total, folded=kept.number - total, photos=photos)
@@ -297,7 +284,7 @@ class ServedAlbum:
         """The sections of the album in an order, from end to end."""
         version, kept = self._list_of(request)
         sections = [
-            schemas.Section(title=schemas.plain(title), start=start, photos=number)
+            schemas.Section(title=title, start=start, photos=number)
             for title, start, number in self._order(request.order).sections(kept.places)
         ]
         return schemas.PhotoSections(version=version, sections=sections)
@@ -305,7 +292,7 @@ class ServedAlbum:
     def copies(self, offset: int, limit: int) -> schemas.CopiesPage:
         """Stacks of copies, those with the most photos first."""
         version = self.list_version(stacked=True)
-        stacks = sorted(self.stacks.all(), key=lambda stack: -len(stack[0]))
+        stacks = self.stacks.all()
         shown = [
             schemas.Stack(
                 photos=[schemas.Copy(**self._sized(photo)) for photo in self.album.photos.at(rows)],
@@ -330,7 +317,7 @@ class ServedAlbum:
         photos = self.album.photos
         first, last = days_of(photos) or (None, None)
         # A folder whose name is no text cannot be sent back.
-        folders = [folder for folder in folders_of(photos) if schemas.plain(folder) == folder]
+        folders = [folder for folder in folders_of(photos) if spelled(folder) == folder]
         return schemas.Choices(
             folders=folders, cameras=dict(cameras_of(photos)), first=first, last=last, undated=undated(photos)
         )
@@ -349,15 +336,7 @@ def _key(content: bytes) -> str:
 Albums = tuple[ServedAlbum, ...]
 
 
-def by_name(albums: Iterable[ServedAlbum], name: str) -> ServedAlbum:
-    """The album of this name."""
-    names = {served.name: served for served in albums}
-    if name not in names:
-        raise HTTPException(404, f"There is no album {name!r}: this server has {', '.join(names)}.")
-    return names[name]
-
-
-def shares(box: Sequence[float], size: tuple[int, int]) -> tuple[float, float, float, float]:
+def shares(box: Sequence[float], size: tuple[int, int]) -> schemas.Shares:
     """A box in pixels as shares of a photo of this size."""
     x, y, width, height = box
     return x / size[0], y / size[1], width / size[0], height / size[1]

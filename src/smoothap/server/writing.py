@@ -1,24 +1,23 @@
 """Photos that programs add to an album over HTTP, and take out of it; each change is a new version of the album."""
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 
 from smoothap._core.files import FolderBusy, write_atomically
 from smoothap.album import Album
-from smoothap.data.reading import SUFFIXES, UnreadableImage
+from smoothap.album.photos import spelled
+from smoothap.album.walk import place_for
+from smoothap.data.reading import UnreadableImage
 from smoothap.server import schemas
-from smoothap.server.schemas import plain
 from smoothap.server.served_album import ServedAlbum
 
 _NAMED = 5  # photos that an error names
-_LONGEST_NAME = 200  # bytes: file systems have 255 for a name, of which the writing takes a few
 _PATIENCE = 20.0  # seconds that a change waits for another one, of this process or of another
 _writing = threading.Lock()  # one change at a time: each writes the album again
 Result = TypeVar("Result")
@@ -35,7 +34,7 @@ def add_photos(
     root, refused, written, status = _root(served.album), dict[str, str](), list[str](), 422
     for path, content in photos.items():
         try:
-            target = _target(served.album, root, path)
+            target = place_for(path, root, served.album.folder)
             served.decoder.decode(content, side=256)
             write_atomically(target, content)
             written.append(path)
@@ -53,7 +52,7 @@ def add_photos(
             columns=None if not columns else lambda _: columns,
             progress=False,
         )
-        refused.update({plain(path): reason for path, reason in report.unreadable.items() if path in written})
+        refused.update({path: reason for path, reason in report.unreadable.items() if path in written})
         return album
 
     album = _changed(served.album, take_in) if written else served.album
@@ -79,7 +78,7 @@ def remove_photo(served: ServedAlbum, identity: int, *, delete_file: bool) -> sc
         with contextlib.suppress(FileNotFoundError):
             file.unlink()
             deleted = True
-    return schemas.Removed(version=album.version, id=identity, path=plain(path), file_deleted=deleted)
+    return schemas.Removed(version=album.version, id=identity, path=path, file_deleted=deleted)
 
 
 def _changed(album: Album, change: Callable[[Album], Result]) -> Result:
@@ -97,7 +96,7 @@ def _changed(album: Album, change: Callable[[Album], Result]) -> Result:
 
 def _reasons(refused: Mapping[str, str]) -> str:
     """Some of the reasons, in a sentence."""
-    said = "; ".join(f"{plain(path)!r}: {reason.rstrip('.')}" for path, reason in list(refused.items())[:_NAMED])
+    said = "; ".join(f"{spelled(path)!r}: {reason.rstrip('.')}" for path, reason in list(refused.items())[:_NAMED])
     return f"{said}, and {len(refused) - _NAMED:,} more." if len(refused) > _NAMED else f"{said}."
 
 
@@ -105,27 +104,3 @@ def _root(album: Album) -> Path:
     if album.root is None or album.model is None or album.folder is None:
         raise HTTPException(409, "This album has no photo folder or no model, so it takes in no photos.")
     return album.root
-
-
-def _target(album: Album, root: Path, path: str) -> Path:
-    """Where a photo of this path is to be written: below the photo folder, also where links are followed."""
-    parts = PurePosixPath(path).parts
-    if not parts or path.startswith("/") or "\\" in path or any(part.startswith(".") for part in parts):
-        raise ValueError("no path below the photo folder: give one such as shoes/red.jpg, without '.' in front")
-    if len(path) > 1_000 or not path.isprintable():
-        raise ValueError("a path has at most 1,000 letters, and none that steer")
-    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
-        raise ValueError(f"a file or folder of it has a name of more than {_LONGEST_NAME} bytes: give a shorter one")
-    if PurePosixPath(path).suffix.lower() not in SUFFIXES:
-        raise ValueError(f"not a photo, going by its file name: photos end in {', '.join(SUFFIXES)}")
-    target = root.joinpath(*parts)
-    folder = Path(os.path.realpath(target.parent))
-    if not folder.is_relative_to(root.resolve()) or target.is_symlink():
-        raise ValueError("it leads out of the photo folder")
-    if album.folder is not None and folder.is_relative_to(album.folder.resolve()):
-        raise ValueError("it leads into the folder of the album itself")
-    if target.is_dir():
-        raise ValueError("a folder of that name is there")
-    if any(above.is_file() for above in target.parents if above.is_relative_to(root)):
-        raise ValueError("a folder of it is a photo that is there")
-    return target

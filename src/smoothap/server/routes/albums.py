@@ -3,9 +3,8 @@
 import asyncio
 import time
 from collections.abc import AsyncIterable
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.sse import EventSourceResponse
 from starlette.exceptions import HTTPException
 
@@ -40,11 +39,7 @@ def choices(served: ChosenAlbum) -> schemas.Choices:
 
 
 @router.get("/albums/{album}/copies")
-def copies(
-    served: ChosenAlbum,
-    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
-    limit: Annotated[int, Query(ge=1, le=200)] = 60,
-) -> schemas.CopiesPage:
+def copies(served: ChosenAlbum, offset: schemas.Offset = 0, limit: schemas.Limit = 60) -> schemas.CopiesPage:
     """Copies of one photo, stack by stack, to be looked through."""
     return served.copies(offset, limit)
 
@@ -75,15 +70,11 @@ async def events(request: Request, server: Server) -> AsyncIterable[list[schemas
 
 
 def _state_of(server: Parts, served: ServedAlbum) -> schemas.AlbumState:
-    folder = served.album.folder
-    learning = None if folder is None else server.learning.state(folder)
+    album, learning = served.album, server.learning.state(served.album)
     return schemas.AlbumState(
-        name=served.name,
-        version=f"{served.version}-{served.stacks.found}",
-        photos=len(served.album),
-        indexing=served.indexing,
-        problem=served.problem,
+        name=served.name, version=f"{served.version}-{served.stacks.found}", photos=len(album),
+        indexing=served.indexing, problem=served.problem,
         collections=served.collections_version if served.keeps else None,
-        learning=None if learning is None or learning.said is not None else learning.share,
-        people=served.album.people.version if served.album.has_people else None,
-    )
+        learning=learning.share if learning.running else None,
+        people=album.people.version if album.has_people else None,
+    )  # fmt: skip

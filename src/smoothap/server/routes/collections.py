@@ -1,4 +1,4 @@
-"""The addresses for collections: kept, marked, undone, exported and imported, each for one album.
+"""The addresses for collections: kept, marked, undone, exported and imported; and for what an album learns from them.
 
 Whatever changes something is let in by `server/auth.py` only from our own page, and with the token where there is one;
 so are the original photos, which hold more than pixels.
@@ -8,28 +8,30 @@ from itertools import count
 from typing import Annotated, Literal
 
 import numpy as np
-from fastapi import APIRouter, Body, Depends, Query, Request
+from fastapi import APIRouter, Body, Depends, Request
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from smoothap.album.collection_export import as_csv, as_json, zip_size
-from smoothap.album.collection_export import originals as originals_of
+from smoothap.album.collection_export import as_csv, as_json, originals, zip_size
 from smoothap.album.collection_import import import_text
 from smoothap.album.finding_all import find_next
-from smoothap.plots.text import visible
+from smoothap.album.learning import FEWEST_COLLECTIONS, collections_enough, too_few
 from smoothap.server import schemas
 from smoothap.server.dependencies import KeepingAlbum, Server, file_of
-from smoothap.server.exporting import as_zip, attached, with_places
+from smoothap.server.learning import LearningJob
+from smoothap.server.routes.photos import archive, attached
 from smoothap.server.schemas import CollectionKey
 from smoothap.server.searching import everything
 from smoothap.server.served_album import ServedAlbum
 
 router = APIRouter(prefix="/albums/{album}/collections", tags=["collections"])
+learning_router = APIRouter(prefix="/albums/{album}/learning", tags=["learning"])
 _EXAMPLES = 5  # of names that are not in the album
 _FORMS = {"csv": (as_csv, "text/csv"), "json": (as_json, "application/json")}
 _TEXT_BODY = {
     "requestBody": {
         "required": True,
-        "content": {kind: {"schema": {"type": "string"}} for kind in ("text/csv", "application/json")},
+        "content": {kind: {"schema": {"type": "string"}} for _, kind in _FORMS.values()},
     }
 }
 
@@ -73,11 +75,9 @@ def take_in(served: KeepingAlbum, content: Annotated[bytes, Depends(_content)]) 
     """Take in the collections of a CSV or JSON file in the body, as they are exported here."""
     report = import_text(served.album, content)
     return schemas.ImportedInfo(
-        photos=report.photos,
-        unknown=len(report.unknown),
-        examples=[visible(path) for path in report.unknown[:_EXAMPLES]],
+        photos=report.photos, unknown=len(report.unknown), examples=report.unknown[:_EXAMPLES],
         collections=_list(served),
-    )
+    )  # fmt: skip
 
 
 def _list(served: ServedAlbum, chosen: int | None = None) -> schemas.CollectionList:
@@ -91,7 +91,7 @@ def _list(served: ServedAlbum, chosen: int | None = None) -> schemas.CollectionL
             for one in stored.all().values()
             for right, wrong, away in [counts.get(one.key, (0, 0, 0))]
         ],
-        undo=schemas.StepInfo(number=steps[0].number, what=visible(steps[0].what)) if steps else None,
+        undo=schemas.StepInfo(number=steps[0].number, what=steps[0].what) if steps else None,
         chosen=chosen,
     )
 
@@ -104,9 +104,8 @@ def marks(served: KeepingAlbum, key: CollectionKey) -> schemas.CollectionMarks:
     """The marks of a collection."""
     version, one = served.collections_version, served.album.collections[key]
     return schemas.CollectionMarks(
-        version=version, key=one.key, name=one.name, right=list(one.right), wrong=list(one.wrong),
-        away=[visible(path) for path in one.away],
-    )  # fmt: skip
+        version=version, key=one.key, name=one.name, right=list(one.right), wrong=list(one.wrong), away=list(one.away)
+    )
 
 
 @router.patch("/{key}")
@@ -143,8 +142,8 @@ def photos(
     served: KeepingAlbum,
     key: CollectionKey,
     side: Literal["right", "wrong"] = "right",
-    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
-    limit: Annotated[int, Query(ge=1, le=200)] = 60,
+    offset: schemas.Offset = 0,
+    limit: schemas.Limit = 60,
 ) -> schemas.PhotoPage:
     """The photos that belong to a collection, or do not, in the order in which they were marked."""
     version, one, photos = served.collections_version, served.album.collections[key], served.album.photos
@@ -168,10 +167,7 @@ def look_next(served: KeepingAlbum, key: CollectionKey, asked: schemas.NextReque
     first, best = (column[: asked.limit] for column in stacks.folded(rows))
     scores = [found.photos[place].score for place in first.tolist()]
     hits = served.hits(best, count(1), score=scores, copies=stacks.copies(best, None))
-    return schemas.NextPhotos(
-        version=version, recall=found.recall, lowest=found.lowest, highest=found.highest, missing=found.missing,
-        why=found.why, hits=hits,
-    )  # fmt: skip
+    return schemas.NextPhotos(version=version, hits=hits, **vars(found))
 
 
 # ---- files
@@ -184,21 +180,55 @@ def export(served: KeepingAlbum, key: CollectionKey, form: Literal["csv", "json"
     return Response(spelled(served.album, [one]), media_type=kind, headers=attached(f"{one.name}.{form}"))
 
 
-@router.get("/{key}/originals")
-def originals(served: KeepingAlbum, key: CollectionKey) -> schemas.OriginalsInfo:
+@router.get("/{key}/originals", name="originals")
+def what_is_packed(served: KeepingAlbum, key: CollectionKey) -> schemas.OriginalsInfo:
     """What a zip of the original photos would hold, and its size."""
-    chosen = originals_of(served.album, [served.album.collections[key]])
-    missing = {visible(path): visible(reason) for path, reason in chosen.missing.items()}
-    return schemas.OriginalsInfo(photos=len(chosen.files), bytes=zip_size(chosen), missing=missing)
+    chosen = originals(served.album, [served.album.collections[key]])
+    return schemas.OriginalsInfo(photos=len(chosen.files), bytes=zip_size(chosen), missing=chosen.missing)
 
 
-@router.get("/{key}/originals.zip", response_class=Response, responses=file_of("application/zip"))
-def archive(server: Server, served: KeepingAlbum, key: CollectionKey, places: bool | None = None) -> Response:
+@router.get("/{key}/originals.zip", name="archive", response_class=Response, responses=file_of("application/zip"))
+def packed(server: Server, served: KeepingAlbum, key: CollectionKey, places: bool | None = None) -> Response:
     """The original photos as a zip, sent as it is made; if one of them changes meanwhile, the answer breaks off.
 
     A server that was started for this computer alone sends them as they are, or with `places=false` without what they
     say of where they were taken. A server for others always takes that out.
     """
-    places = with_places(server.service, None if places is None else not places)
-    one = served.album.collections[key]
-    return as_zip(originals_of(served.album, [one]), one.name, places)
+    remove_place = None if places is None else not places
+    return archive(server, served, schemas.ChosenPhotos(collection=key, remove_place=remove_place))
+
+
+# ---- what is learnt from them
+
+
+@learning_router.get("")
+def learning(server: Server, served: KeepingAlbum) -> schemas.LearningInfo:
+    """What the album has learnt from its collections, and how far it is if it is learning."""
+    return _learning(server.learning, served, learnt=served.album.learnt is not None)
+
+
+@learning_router.post("")
+def learn(server: Server, served: KeepingAlbum) -> schemas.LearningInfo:
+    """Begin to learn from the collections, which takes seconds; one album learns at a time."""
+    if (collections := collections_enough(served.album)) < FEWEST_COLLECTIONS:
+        raise HTTPException(409, too_few(collections))
+    server.learning.start(served.album)
+    return learning(server, served)
+
+
+@learning_router.delete("", name="undo")
+def unlearn(server: Server, served: KeepingAlbum) -> schemas.LearningInfo:
+    """Search in the model's own vectors again; the collections stay."""
+    if served.album.learnt is None:
+        raise HTTPException(409, "This album has learnt nothing that could be undone.")
+    served.album.reopened().unlearn()
+    server.learning.forget(served.album)
+    return _learning(server.learning, served, learnt=False)
+
+
+def _learning(job: LearningJob, served: ServedAlbum, *, learnt: bool) -> schemas.LearningInfo:
+    state = job.state(served.album)
+    return schemas.LearningInfo(
+        learnt=learnt, collections=collections_enough(served.album), running=state.running, share=state.share,
+        said=state.said,
+    )  # fmt: skip

@@ -13,13 +13,13 @@ from fastapi import APIRouter, Query
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from smoothap.album.people import Group, People
+from smoothap.album.people import People
 from smoothap.album.prepare import plain_jpeg
 from smoothap.data.reading import cut, read_image
 from smoothap.plots.text import visible
 from smoothap.server import schemas
 from smoothap.server.dependencies import Server, ShownPeople, file_of
-from smoothap.server.schemas import FaceId, PhotoId
+from smoothap.server.schemas import FaceId, Identity, PersonInfo
 from smoothap.server.served_album import ServedAlbum, pixels, shares
 
 router = APIRouter(prefix="/albums/{album}", tags=["people"])
@@ -42,50 +42,45 @@ def list_people(served: ShownPeople, asked: Annotated[schemas.PeopleRequest, Que
     return schemas.PeopleList(
         version=version, total=len(listed), rarer=len(shown) - len(listed),
         strangers=sum(group.stranger for group in everybody), undo=undo,
-        people=[_person(group) for group in listed[asked.offset : asked.offset + asked.limit]],
+        people=[PersonInfo.model_validate(group) for group in listed[asked.offset : asked.offset + asked.limit]],
     )  # fmt: skip
 
 
 @router.get("/people/questions")
 def questions(served: ShownPeople, limit: Annotated[int, Query(ge=1, le=100)] = 20) -> list[schemas.PersonQuestion]:
     """Pairs of groups that may be one person, the answer that settles most faces first."""
-    people = served.album.people
     return [
-        schemas.PersonQuestion(
-            one=_person(people.group(each.group)), other=_person(people.group(each.other)), score=each.score
-        )
-        for each in people.questions(limit)
+        schemas.PersonQuestion(one=_person(served, each.group), other=_person(served, each.other), score=each.score)
+        for each in served.album.people.questions(limit)
     ]
 
 
 @router.get("/people/{face}")
-def person(served: ShownPeople, face: FaceId) -> schemas.PersonInfo:
+def person(served: ShownPeople, face: FaceId) -> PersonInfo:
     """The group that a face is in."""
-    return _person(_group(served, face))
+    return _person(served, face)
 
 
 @router.post("/people/{face}/photos")
 def person_photos(served: ShownPeople, face: FaceId, asked: schemas.PersonPhotosRequest) -> schemas.PersonPhotos:
     """The photos of a person, the surest first; with `missing` those that may be of them, the most alike first."""
-    version, group, album = _version(served), _group(served, face), served.album
+    version, who, album = _version(served), _person(served, face), served.album
     seen = set(asked.seen)
     found = [one for one in album.people.photos(face, missing=asked.missing) if one.face not in seen]
     page = found[asked.offset : asked.offset + asked.limit]
+    columns = {name: [getattr(one, name) for one in page] for name in ("photo", "score", "face", "said")}
     faces = album.face_space().faces(album)
-    boxes = faces.boxes[faces.rows_of(one.face for one in page)].tolist()
-    hits = served.hits(
-        album.photos.rows_of(one.photo for one in page), count(asked.offset + 1), score=[one.score for one in page],
-        face=[one.face for one in page], box=boxes, said=[one.said for one in page],
-    )  # fmt: skip
-    return schemas.PersonPhotos(version=version, total=len(found), person=_person(group), hits=hits)
+    columns["box"] = faces.boxes[faces.rows_of(columns["face"])].tolist()
+    hits = served.hits(album.photos.rows_of(columns.pop("photo")), count(asked.offset + 1), **columns)
+    return schemas.PersonPhotos(version=version, total=len(found), person=who, hits=hits)
 
 
 @router.get("/photos/{photo}/faces")
-def photo_faces(served: ShownPeople, photo: PhotoId) -> schemas.PhotoFaces:
+def photo_faces(served: ShownPeople, photo: Identity) -> schemas.PhotoFaces:
     """The faces of a photo, the largest first, with boxes and names."""
     known, version = served.album.photo(photo), _version(served)
     faces = [
-        schemas.FaceInfo(id=face, box=shares(box, (known.width, known.height)), person=_person(group))
+        schemas.FaceInfo(id=face, box=shares(box, (known.width, known.height)), person=PersonInfo.model_validate(group))
         for face, box, group in served.album.people.faces_of(photo)
     ]
     return schemas.PhotoFaces(version=version, faces=faces)
@@ -97,7 +92,8 @@ def photo_faces(served: ShownPeople, photo: PhotoId) -> schemas.PhotoFaces:
 @router.post("/people/merge")
 def merge(served: ShownPeople, asked: schemas.ChosenFaces) -> schemas.PeopleChange:
     """Say that groups are one person; each is named by one of its faces."""
-    return _say(served, f"{len(asked.faces):,} groups are one person", _about(asked, People.merge))
+    what = f"{len(asked.faces):,} groups are one person"
+    return _say(served, what, lambda people: people.merge(asked.faces), asked.faces[0])
 
 
 @router.post("/people/different")
@@ -105,13 +101,14 @@ def different(served: ShownPeople, asked: schemas.ChosenFaces) -> schemas.People
     """Say that two groups, each named by one of its faces, are two people."""
     if len(asked.faces) != 2:
         raise ValueError("Two groups are different from each other: give one face of each.")
-    return _say(served, "Two different people", _about(asked, lambda people, faces: people.different(*faces)))
+    return _say(served, "Two different people", lambda people: people.different(*asked.faces), asked.faces[0])
 
 
 @router.post("/people/split")
 def split(served: ShownPeople, asked: schemas.ChosenFaces) -> schemas.PeopleChange:
     """Say that faces are another person than the rest of their group, and one person themselves."""
-    return _say(served, f"{len(asked.faces):,} faces split off", _about(asked, People.split))
+    what = f"{len(asked.faces):,} faces split off"
+    return _say(served, what, lambda people: people.split(asked.faces), asked.faces[0])
 
 
 @router.post("/people/no-face")
@@ -139,13 +136,9 @@ def undo(served: ShownPeople) -> schemas.PeopleChange:
 @router.put("/people/{face}/name")
 def name(served: ShownPeople, face: FaceId, asked: schemas.Name) -> schemas.PeopleChange:
     """Give a group a name; one that somebody has already makes both one person."""
-    photos = len(_group(served, face).photos)
-
-    def change(people: People) -> int:
-        people.name(face, asked.name)
-        return face
-
-    return _say(served, f"{photos:,} photo{'' if photos == 1 else 's'} of {visible(asked.name)}", change)
+    photos = _person(served, face).photos
+    what = f"{photos:,} photo{'' if photos == 1 else 's'} of {visible(asked.name)}"
+    return _say(served, what, lambda people: people.name(face, asked.name), face)
 
 
 @router.post("/people/{face}/marks")
@@ -167,7 +160,7 @@ def stranger(served: ShownPeople, face: FaceId) -> schemas.PeopleChange:
 
 @router.post("/photos/{photo}/faces")
 async def draw_face(
-    server: Server, served: ShownPeople, photo: PhotoId, asked: schemas.DrawnFace
+    server: Server, served: ShownPeople, photo: Identity, asked: schemas.DrawnFace
 ) -> schemas.PeopleChange:
     """Keep a face where none was found, in a box that a user drew, and whose it is."""
 
@@ -189,23 +182,16 @@ async def draw_face(
     return await server.photo_workers.run(draw)
 
 
-def _say(served: ServedAlbum, what: str, change: Callable[[People], int | None]) -> schemas.PeopleChange:
-    """Do what a user says, as a step that can be undone; `change` gives a face of the group that it was about."""
+def _say(
+    served: ServedAlbum, what: str, change: Callable[[People], int | None], about: int | None = None
+) -> schemas.PeopleChange:
+    """Do what a user says, as a step that can be undone; `about` or what `change` gives leads to the group."""
     people = served.album.people
     with people.step(what):
         face = change(people)
-    person = None if face is None else _person(_group(served, face))
+    face = about if face is None else face
+    person = None if face is None else _person(served, face)
     return schemas.PeopleChange(version=_version(served), said=what, undo=what, person=person)
-
-
-def _about(asked: schemas.ChosenFaces, say: Callable[[People, list[int]], None]) -> Callable[[People], int]:
-    """Something said of faces, and the first of them, which leads to their group."""
-
-    def change(people: People) -> int:
-        say(people, asked.faces)
-        return asked.faces[0]
-
-    return change
 
 
 # ---- pictures
@@ -221,11 +207,8 @@ async def face_picture(server: Server, served: ShownPeople, face: FaceId) -> Res
 def _picture(served: ServedAlbum, face: int) -> bytes:
     album, pictures = served.album, served.face_pictures
     if face not in pictures:
-        try:
-            faces = album.face_space().faces(album)
-            (row,) = faces.rows_of([face]).tolist()
-        except ValueError as error:
-            raise HTTPException(404, str(error)) from error
+        faces = album.face_space().faces(album)
+        (row,) = faces.rows_of([face]).tolist()
         photo = album.photo(int(faces.photos[row]))
         box = _around(faces.boxes[row].tolist(), (photo.width, photo.height))
         try:
@@ -239,13 +222,11 @@ def _picture(served: ServedAlbum, face: int) -> bytes:
     return pictures[face]
 
 
-def _around(box: list[float], size: tuple[int, int]) -> tuple[float, float, float, float]:
+def _around(box: list[float], size: tuple[int, int]) -> schemas.Shares:
     """A square around a box in pixels, as far as it is in the photo, as shares of it."""
-    x, y, width, height = box
-    side = _AROUND * max(width, height)
-    low = np.array([x + width / 2 - side / 2, y + height / 2 - side / 2])
-    corner = np.clip(low, 0, size)
-    end = np.clip(low + side, 0, size)
+    half = _AROUND * max(box[2:]) / 2
+    middle = np.array(box[:2]) + np.array(box[2:]) / 2
+    corner, end = np.clip(middle - half, 0, size), np.clip(middle + half, 0, size)
     return shares([*corner.tolist(), *(end - corner).tolist()], size)
 
 
@@ -254,15 +235,6 @@ def _version(served: ServedAlbum) -> str:
     return f"{served.version}-{served.album.people.version}"
 
 
-def _group(served: ServedAlbum, face: int) -> Group:
-    try:
-        return served.album.people.group(face)
-    except ValueError as error:
-        raise HTTPException(404, str(error)) from error
-
-
-def _person(group: Group) -> schemas.PersonInfo:
-    return schemas.PersonInfo(
-        number=group.number, name=group.name, cover=group.cover, photos=len(group.photos), faces=len(group.faces),
-        stranger=group.stranger,
-    )  # fmt: skip
+def _person(served: ServedAlbum, face: int) -> PersonInfo:
+    """The group that a face is in, by its id."""
+    return PersonInfo.model_validate(served.album.people.group(face))

@@ -1,20 +1,22 @@
-"""The addresses of photos: lists, facts, pictures, copies, folders; and photos that programs add or take out."""
+"""The addresses of photos: lists, facts, pictures, copies, originals; and photos that programs add or take out."""
 
 import shutil
 import subprocess
 import sys
 from pathlib import Path, PurePosixPath
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, Query
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
-from smoothap.album.collection_export import copy_originals
-from smoothap.server import exporting, schemas, writing
+from smoothap.album.collection_export import Originals, copy_originals, originals, zip_pieces, zip_size
+from smoothap.album.moving_copies import export_folder
+from smoothap.server import schemas, writing
 from smoothap.server.auth import may_write
-from smoothap.server.dependencies import AllAlbums, ChosenAlbum, Server, file_of
-from smoothap.server.schemas import PhotoId, PictureKey
+from smoothap.server.dependencies import AllAlbums, ChosenAlbum, KeepingAlbum, Parts, Server, file_of
+from smoothap.server.schemas import Identity, PictureKey
 from smoothap.server.served_album import ServedAlbum
 
 router = APIRouter(prefix="/albums/{album}/photos", tags=["photos"])
@@ -47,34 +49,11 @@ async def add_photos(
     return await server.photo_workers.run(add, served, dict(given), form.label, form.columns())
 
 
-@router.post("/originals.zip", response_class=Response, responses=file_of("application/zip"))
-def archive(server: Server, served: ChosenAlbum, asked: schemas.ChosenPhotos) -> Response:
-    """The original photos as a zip, sent as it is made; if one of them changes meanwhile, the answer breaks off.
-
-    A server that was started for this computer alone sends them as they are, or with `remove_place` without what they
-    say of where they were taken. A server for others always takes that out.
-    """
-    return exporting.as_zip(
-        *exporting.chosen(served, asked), places=exporting.with_places(server.service, asked.remove_place)
-    )
-
-
-@router.post("/export")
-def export(server: Server, served: ChosenAlbum, asked: schemas.ChosenPhotos) -> schemas.Exported:
-    """Copy original photos into a new folder of this computer; for a page that it alone sees."""
-    if not server.service.is_local:
-        raise HTTPException(403, "Photos are copied only where the page is served to this computer alone.")
-    found, name = exporting.chosen(served, asked)
-    folder = exporting.export_folder(served.album, name)
-    report = copy_originals(found, folder, places=not asked.remove_place, progress=False)
-    skipped = [schemas.plain(f"{path}: {reason}") for path, reason in report.missing.items()]
-    if not report.copied:
-        raise ValueError("None of these originals is there: is their disk mounted?")
-    return schemas.Exported(folder=schemas.plain(str(folder)), files=report.copied, skipped=skipped)
+# ---- one photo
 
 
 @router.get("/{photo}")
-def photo(albums: AllAlbums, served: ChosenAlbum, photo: PhotoId) -> schemas.Photo:
+def photo(albums: AllAlbums, served: ChosenAlbum, photo: Identity) -> schemas.Photo:
     """What is known of a photo: its file, date, camera, size, copies, and its id in every album of the server."""
     return served.facts(photo, albums)
 
@@ -83,7 +62,7 @@ def photo(albums: AllAlbums, served: ChosenAlbum, photo: PhotoId) -> schemas.Pho
 async def remove_photo(
     server: Server,
     served: ChosenAlbum,
-    photo: PhotoId,
+    photo: Identity,
     delete_file: Annotated[bool, Query(description="Delete its file too; else the next index takes it in.")] = False,
 ) -> schemas.Removed:
     """Take a photo out of the album; its id is given to no other."""
@@ -91,19 +70,19 @@ async def remove_photo(
 
 
 @router.get("/{photo}/thumbnail", response_class=Response, responses=file_of("image/jpeg"))
-async def thumbnail(server: Server, served: ChosenAlbum, photo: PhotoId, picture: PictureKey = None) -> Response:
+async def thumbnail(server: Server, served: ChosenAlbum, photo: Identity, picture: PictureKey = None) -> Response:
     """A picture of at most 256 pixels a side: pixels, and nothing else that the file held."""
     return _picture(served, photo, picture, await server.picture_workers.run(served.thumbnail, photo))
 
 
 @router.get("/{photo}/image", response_class=Response, responses=file_of("image/jpeg"))
-async def image(server: Server, served: ChosenAlbum, photo: PhotoId, picture: PictureKey = None) -> Response:
+async def image(server: Server, served: ChosenAlbum, photo: Identity, picture: PictureKey = None) -> Response:
     """A picture of at most 1,024 pixels a side: pixels, and nothing else that the file held."""
     return _picture(served, photo, picture, await server.workers.run(served.image, photo, 1_024))
 
 
 @router.get("/{photo}/detail", response_class=Response, responses=file_of("image/jpeg"))
-async def detail(server: Server, served: ChosenAlbum, photo: PhotoId, picture: PictureKey = None) -> Response:
+async def detail(server: Server, served: ChosenAlbum, photo: Identity, picture: PictureKey = None) -> Response:
     """A picture of at most 4,096 pixels a side, to look at from near: pixels, and nothing else of the file."""
     return _picture(served, photo, picture, await server.workers.run(served.image, photo, 4_096))
 
@@ -116,18 +95,15 @@ def _picture(served: ServedAlbum, photo: int, picture: str | None, content: byte
 
 
 @router.post("/{photo}/not-a-copy", status_code=204)
-def not_a_copy(served: ChosenAlbum, photo: PhotoId) -> None:
+def not_a_copy(served: KeepingAlbum, photo: Identity) -> None:
     """Remember that a photo is no copy of the others in its stack."""
-    if not served.keeps:
-        raise HTTPException(409, "This album is in memory only, and remembers nothing.")
     served.stacks.take_out(served.album.photos.row_of(photo))
 
 
 @router.post("/{photo}/reveal", status_code=204)
-def show_in_folder(server: Server, served: ChosenAlbum, photo: PhotoId) -> None:
+def show_in_folder(server: Server, served: ChosenAlbum, photo: Identity) -> None:
     """Show a photo in its folder, on the screen of the computer that serves it; for a page that it alone sees."""
-    if not server.service.is_local:
-        raise HTTPException(403, "Folders are shown only where the page is served to this computer alone.")
+    _refuse_others(server, "Folders are shown")
     reveal(served.album.photo_path(photo))
 
 
@@ -147,3 +123,57 @@ def reveal(photo: Path) -> None:
     subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
+
+
+# ---- originals
+
+
+@router.post("/originals.zip", response_class=Response, responses=file_of("application/zip"))
+def archive(server: Server, served: ChosenAlbum, asked: schemas.ChosenPhotos) -> Response:
+    """The original photos as a zip, sent as it is made; if one of them changes meanwhile, the answer breaks off.
+
+    A server that was started for this computer alone sends them as they are, or with `remove_place` without what they
+    say of where they were taken. A server for others always takes that out.
+    """
+    if asked.remove_place is False:
+        _refuse_others(server, "Places are given away")
+    found, name = _chosen(served, asked)
+    headers = {**attached(f"{name}.zip"), "content-length": str(zip_size(found))}
+    pieces = zip_pieces(found, places=server.service.is_local and not asked.remove_place)
+    # An empty piece would end the answer.
+    return StreamingResponse(filter(None, pieces), media_type="application/zip", headers=headers)
+
+
+@router.post("/export")
+def export(server: Server, served: ChosenAlbum, asked: schemas.ChosenPhotos) -> schemas.Exported:
+    """Copy original photos into a new folder of this computer; for a page that it alone sees."""
+    _refuse_others(server, "Photos are copied")
+    found, name = _chosen(served, asked)
+    folder = export_folder(served.album, name)
+    report = copy_originals(found, folder, places=not asked.remove_place, progress=False)
+    skipped = [f"{path}: {reason}" for path, reason in report.missing.items()]
+    return schemas.Exported(folder=str(folder), files=report.copied, skipped=skipped)
+
+
+def _refuse_others(server: Parts, what: str) -> None:
+    if not server.service.is_local:
+        raise HTTPException(403, f"{what} only where the page is served to this computer alone.")
+
+
+def _chosen(served: ServedAlbum, asked: schemas.ChosenPhotos) -> tuple[Originals, str]:
+    """The originals of some photos or of a collection, and a name for all of them."""
+    if asked.collection is None:
+        found, name = originals(served.album, ids=asked.photos), "Photos"
+    else:
+        one = served.album.collections[served.collection(asked.collection)]
+        found, name = originals(served.album, [one]), one.name
+    if not found.files:
+        raise ValueError("None of these originals is there: is their disk mounted?")
+    return found, name
+
+
+def attached(name: str) -> dict[str, str]:
+    """Headers of a file to be saved under this name, in any script."""
+    quoted = quote(name, safe="")
+    file = f'filename="{name}"' if quoted == name else f"filename*=UTF-8''{quoted}"
+    return {"content-disposition": f"attachment; {file}", "cache-control": "no-store"}

@@ -1,18 +1,20 @@
 """The addresses of searches: with photos of the album, with a vector, and with a photo from elsewhere."""
 
 import base64
-from collections.abc import Iterator
 from typing import Annotated
 
 from fastapi import APIRouter, Form
 from starlette.responses import Response, StreamingResponse
 
+from smoothap.album.prepare import plain_jpeg
 from smoothap.server import schemas
 from smoothap.server.dependencies import ChosenAlbum, Parts, Server, file_of
 from smoothap.server.limits import Workers
+from smoothap.server.routes.photos import attached
 from smoothap.server.searching import answer, as_csv, asked, asked_by_image, everything
 
 router = APIRouter(prefix="/albums/{album}", tags=["search"])
+_QUALITY = 92  # of the JPEG of a photo that a browser cannot show
 
 
 def _workers(server: Parts, question: schemas.SearchRequest) -> Workers:
@@ -46,7 +48,7 @@ async def search_photo(
     def found() -> str:
         result = answer(served, form, asked_by_image(served, form, image))
         if form.preview:
-            result.preview = base64.b64encode(served.preview(image)).decode()
+            result.preview = base64.b64encode(plain_jpeg(served.decoder.decode(image, side=512), _QUALITY)).decode()
         return result.model_dump_json()
 
     return Response(await server.photo_workers.run(found), media_type="application/json")
@@ -55,10 +57,5 @@ async def search_photo(
 @router.post("/search.csv", response_class=Response, responses=file_of("text/csv"))
 async def search_list(server: Server, served: ChosenAlbum, question: schemas.SearchRequest) -> Response:
     """Everything that a search finds as a list to download, whatever its offset and limit."""
-
-    def lines() -> Iterator[str]:
-        return as_csv(served, *everything(served, question))
-
-    headers = {"content-disposition": 'attachment; filename="photos.csv"', "cache-control": "no-store"}
-    listed = await _workers(server, question).run(lines)
-    return StreamingResponse(listed, media_type="text/csv", headers=headers)
+    listed = await _workers(server, question).run(lambda: as_csv(served, *everything(served, question)))
+    return StreamingResponse(listed, media_type="text/csv", headers=attached("photos.csv"))

@@ -68,6 +68,17 @@ export function named(photo) {
   return { ...photo, name: visible(photo.path), label: photo.label === null ? null : visible(photo.label) };
 }
 
+// What cameras and copying call files and folders, and numbers: nothing of what is on a photo.
+const SAYS_NOTHING = /(?<!\p{L})(img|dsc[fn]?|pxl|mvimg|vid|dji|gopr|wa|p|dcim|camera|image|photo|picture|whatsapp|screenshot|copy|\d+[a-z]+)(?!\p{L})|[^\p{L}]/giu;
+
+// A name for what is on a photo, by its path: that of the file, or of its folder where that says more.
+export function titleOf(path) {
+  const [file, folder = ""] = path.split("/").reverse();
+  const stem = file.replace(/(.)\.\w+$/, "$1");
+  const says = (text) => text.replace(SAYS_NOTHING, "").length;
+  return says(stem) < 3 && says(folder) > says(stem) ? folder : stem;
+}
+
 // Put an element where a box is: left, top, width, height as shares of what it is in.
 export function place(element, box) {
   ["left", "top", "width", "height"].forEach((name, side) => { element.style[name] = `${100 * box[side]}%`; });

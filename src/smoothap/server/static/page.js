@@ -7,7 +7,7 @@ import { ShareBox } from "./box.js";
 import { Browsing } from "./browsing.js";
 import { Column } from "./column.js";
 import { CopiesView } from "./copies.js";
-import { $, make } from "./elements.js";
+import { $, make, titleOf } from "./elements.js";
 import { follow } from "./events.js";
 import { PhotoFaces } from "./faces.js";
 import { Filters } from "./filters.js";
@@ -216,7 +216,7 @@ function build(server) {
   app.keeping = other || !album.keeps ? null : new Keeping(column, {
     ...told, go: goTo, marksForNow, markForNow: (hits, kind) => markForNow(column, hits, kind),
     search: () => (app.query.ids ? goTo({ ids: app.query.ids }) : history.back()),
-    query: () => app.query && { name: app.query.label ?? app.query.name, id: app.query.ids?.[0], cover: $("query-image").src },
+    query: () => app.query && { name: app.query.label ?? titleOf(app.query.name), id: app.query.ids?.[0], cover: $("query-image").src },
     joined: () => replaceView(view()), // the search belongs to that collection from now on
     decline: () => { app.query.isForNow = true; },
     changed: () => { showMarks(); app.filters?.showCollections(app.keeping?.collections.list ?? null); },
