@@ -126,7 +126,9 @@ def train(
     if callbacks is not None and processes.number > 1:
         raise ValueError(f"{parts.name} clusters the training images in one process: train it without torchrun")
     per_epoch, total = len(batches), config.total_steps(len(batches))
-    in_a_step = len(next(batches.draws(0))) * processes.number  # images; a recipe's batches may have a size of their own
+    in_a_step = (
+        len(next(batches.draws(0))) * processes.number
+    )  # images; a recipe's batches may have a size of their own
     epochs = -(-total // per_epoch)
     suffix = f"-{processes.rank}" if processes.rank else ""
 
