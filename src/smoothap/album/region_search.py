@@ -16,6 +16,7 @@ from smoothap.album.regions import Basis, Regions, RegionSettings, RegionStore, 
 from smoothap.album.search import best_rows
 from smoothap.album.vectors import unit, unit_vectors
 from smoothap.data.reading import PixelBox, cut, read_image, upright
+from smoothap.data.transforms import Transform
 from smoothap.models.regions import LEVELS, pixel_boxes, region_vectors, region_view
 
 if TYPE_CHECKING:
@@ -84,7 +85,9 @@ class RegionSpace:
     def boxes(self, album: Album, found: Scored) -> list[PixelBox]:
         """Where the parts are in their photos."""
         sizes = [(photo.width, photo.height) for photo in album.photos.at(found.rows)]
-        return pixel_boxes(found.parts, np.array(sizes, np.int64).reshape(-1, 2))
+        transform = self.settings().transform
+        seen = None if transform is None else Transform.from_dict(transform)
+        return pixel_boxes(found.parts, np.array(sizes, np.int64).reshape(-1, 2), seen)
 
     def found(self, album: Album, vectors: np.ndarray, asking: Asking) -> tuple[Scored, str]:
         """The best photos for the numbers of a query (levels, k), and what there is to say about them."""

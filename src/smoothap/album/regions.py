@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -103,6 +104,7 @@ class RegionSettings:
     learnt_from: int  # photos, the basis
     dimension: int  # of the vectors of the model
     code: int  # bytes of a part, with its length
+    transform: dict[str, Any] | None = None  # of the views, where they are those of whole photos
     version: int = 0  # counts changes
     file: int = 1
 
@@ -213,7 +215,9 @@ class RegionStore:
 
     # -- writing, by the album's only writer
 
-    def begin(self, uid: str, size: int, basis: Basis, learnt_from: int) -> None:
+    def begin(
+        self, uid: str, size: int, basis: Basis, learnt_from: int, transform: dict[str, Any] | None = None
+    ) -> None:
         """Keep parts by this basis from now on; those that are there go."""
         code, dimension = len(basis.directions) + _NORM.itemsize, len(basis.mean)
         with self.database.writing() as connection:
@@ -222,7 +226,7 @@ class RegionStore:
             connection.execute("DELETE FROM slot")
             rows = np.concatenate([basis.mean[None], basis.directions]).astype("<f4")
             self.database.set(connection, "basis", rows.tobytes())
-            self._write(connection, RegionSettings(uid, size, learnt_from, dimension, code, version, file))
+            self._write(connection, RegionSettings(uid, size, learnt_from, dimension, code, transform, version, file))
         for one in self.folder.glob("codes-*"):  # also what is left of a writer that was stopped here
             one.unlink()
 
