@@ -13,6 +13,8 @@ from photo_makers import photo_bytes
 from PIL import ExifTags, Image
 
 from smoothap.album import Album, index_photos
+from smoothap.album.ingest import embed_shard
+from smoothap.album.joining import join_albums
 from smoothap.album.regions import Basis, RegionStore
 from smoothap.data.transforms import Transform
 from smoothap.models import Embedder
@@ -318,6 +320,30 @@ def test_parts_that_are_asked_for_later_are_those_of_an_album_that_had_them_from
         difference = _codes(later, photo.id)[:, :-4].astype(int) - _codes(region_album, photo.id)[:, :-4]
         assert np.abs(difference).max() <= 1
     assert np.array_equal(np.asarray(later.vectors), np.asarray(region_album.vectors))
+
+
+@pytest.mark.parametrize("size", [None, 64])
+def test_albums_of_shards_and_joined_albums_get_the_parts_that_one_run_gives(things, network, tmp_path, size):
+    root, index = things[0], {"model": str(network), "progress": False}
+    whole = index_photos(root, tmp_path / "whole", regions=True, region_size=size, **index).album
+    for number in (1, 2):
+        embed_shard(root, tmp_path / "sharded", f"{number}/2", model=str(network), progress=False)
+    sharded = index_photos(root, tmp_path / "sharded", regions=True, region_size=size, **index).album
+    folders = [path for path in sorted(root.iterdir()) if path.is_dir()]
+    for folder in folders:
+        index_photos(folder, tmp_path / "parts" / folder.name, regions=folder is folders[0], **index)
+    join_albums([tmp_path / "parts" / folder.name for folder in folders], tmp_path / "joined")
+    with pytest.raises(ValueError, match=r"smoothap index PHOTOS --out ALBUM --regions"):
+        Album.open(tmp_path / "joined").search(things[1][0], space="region")
+    joined = index_photos(root, tmp_path / "joined", regions=True, region_size=size, **index).album
+    for album in (sharded, joined):
+        assert album.region_space().regions(album).missing == 0
+        for pattern in things[1]:
+            expected = whole.search(pattern, k=30, space="region", rerank=False)
+            found = album.search(pattern, k=30, space="region", rerank=False)
+            scores = {hit.path: hit.score for hit in expected}
+            assert [hit.score for hit in found] == pytest.approx([scores[hit.path] for hit in found], abs=5e-3)
+            assert [hit.path for hit in found[:3]] == [hit.path for hit in expected[:3]]
 
 
 def test_a_file_that_changed_since_it_was_taken_in_gets_no_parts_before_it_is_taken_in_again(things, network, tmp_path):

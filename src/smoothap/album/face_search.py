@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from smoothap.album.face_marks import FaceMarks
-from smoothap.album.faces import FaceRecord, Faces, FaceStore
+from smoothap.album.faces import FACE, FaceRecord, Faces, FaceStore
 from smoothap.album.neighbourhood import Neighbourhoods, Reranked
 from smoothap.album.photos import Hits
 from smoothap.album.queries import Asking, Query, corrected, expanded, joined, read_query
@@ -119,9 +119,9 @@ class FaceSpace:
     def _elsewhere(self, faces: Faces) -> Search | None:
         if "://" not in self._engine:
             return None
-        from smoothap.album.engines.milvus import open_faces
+        from smoothap.album.engines.milvus import open_space
 
-        return open_faces(self._engine, faces)
+        return open_space(self._engine, FACE, (faces.uid, faces.content), faces.ids, faces.vectors)
 
     def find(self, album: Album, query: Query, asking: Asking) -> FoundPhotos:
         """The photos of the person."""

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from smoothap._core.files import sync
 from smoothap.album.database import SETTING, Database, Form, placeholders
 from smoothap.album.growing import mapped
 from smoothap.album.postings import row_crc
-from smoothap.album.vectors import unit_vectors
+from smoothap.album.vectors import StoredVectors, unit_vectors
 from smoothap.models.regions import PARTS
 
 REGION = "region"  # the space of parts
@@ -119,12 +119,42 @@ class RegionSettings:
         return PARTS * self.code
 
 
+class PartVectors:
+    """The parts of photos in slots (m,) as vectors (m * PARTS, k) of length 1, or zero, made when they are wanted."""
+
+    ndim, dtype = 2, np.dtype(np.float32)
+
+    def __init__(self, codes: np.ndarray, slots: np.ndarray) -> None:
+        self._codes, self._slots = codes, slots
+        self.shape = len(slots) * PARTS, codes.shape[2] - _NORM.itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
+        """Some rows, by a slice or their numbers (n,)."""
+        numbers = np.arange(len(self))[rows]
+        stored = np.ascontiguousarray(self._codes[self._slots[numbers // PARTS], numbers % PARTS])
+        squares = np.ascontiguousarray(stored[:, -_NORM.itemsize :]).view(_NORM).astype(np.float64)
+        return (stored[:, : -_NORM.itemsize] / np.sqrt(np.maximum(squares, 1))).astype(np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class Regions:
     """The parts of one version of an album: codes (slots, PARTS, k + 4) int8, and the slot of each photo, or -1."""
 
     codes: np.ndarray
     slots: np.ndarray
+    content: int = 0  # another where photos or codes are others
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows (m,) of the photos that have parts."""
+        return np.flatnonzero(self.slots >= 0)
+
+    def as_vectors(self) -> StoredVectors:
+        """The parts of these photos, one photo after the other."""
+        return StoredVectors(cast("np.ndarray", PartVectors(self.codes, self.slots[self.rows])))
 
     @property
     def missing(self) -> int:
@@ -194,7 +224,7 @@ class RegionStore:
         slots, owners = np.full(len(photos), -1, np.int64), np.array([row[0] for row in rows], np.int64)
         known = np.isin(owners, photos)
         slots[np.searchsorted(photos, owners[known])] = np.array([row[1] for row in rows], np.int64)[known]
-        return Regions(codes, slots)
+        return Regions(codes, slots, zlib.crc32(repr(sorted((row[0], row[3]) for row in rows)).encode()))
 
     def _mapped(self, settings: RegionSettings | None, rows: Sequence[tuple[int, int, bytes, int]]) -> np.ndarray:
         number, code = 1 + max((row[1] for row in rows), default=-1), _NORM.itemsize
