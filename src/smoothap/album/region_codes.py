@@ -95,11 +95,19 @@ class RegionCoder:
 
 
 def begin_regions(
-    store: Store, model: Embedder, read: Read, files: Sequence[PhotoFile], size: int | None, *, progress: bool = True
+    store: Store,
+    model: Embedder,
+    read: Read,
+    files: Sequence[PhotoFile],
+    size: int | None,
+    *,
+    embeds: bool = True,
+    progress: bool = True,
 ) -> RegionCoder | None:
     """Have the parts of an album's photos kept from now on, of views of `size`; None as long as there is no photo.
 
-    The basis is learnt from some of the files, unless the album has one by now. What it costs is said before it begins.
+    The basis is learnt from some of the files, unless the album has one by now. What it costs is said before it begins:
+    less where this process `embeds` the photos that are new, and one pass can do both.
     """
     uid, regions = store.settings().uid, RegionStore(store.folder) if RegionStore.is_in(store.folder) else None
     known = None if regions is None else regions.settings()
@@ -111,9 +119,10 @@ def begin_regions(
             )
         size = known.size
         if known.learnt_from >= ENOUGH or len(files) < _GROWN * known.learnt_from:
-            seen, there = len(regions.seen()), len(store.paths(None))
             if progress:
-                _say_cost(model, _Views.by(model, size), len(files) - seen, there - seen, known.bytes_a_photo)
+                seen = len(regions.seen())
+                passes = len(store.paths() if embeds else files) - seen
+                _say_cost(model, _Views.by(model, size), len(files) - seen, passes, known.bytes_a_photo)
             return RegionCoder(model, _Views.by(model, size), regions)
     size = usual_size(model) if size is None else size
     if not 32 <= size <= 4096:
@@ -121,7 +130,8 @@ def begin_regions(
     views = _Views.by(model, size)
     region_vectors(model, [views.of(_blank(size, size))])  # a network that cannot do it says so before anything else
     if progress:
-        _say_cost(model, views, len(files), len(store.paths(None)), PARTS * (min(256, model.dimension) + 4))
+        passes = len(store.paths() if embeds else files)
+        _say_cost(model, views, len(files), passes, PARTS * (min(256, model.dimension) + 4))
     some = [files[place] for place in np.unique(np.linspace(0, len(files) - 1, ENOUGH).astype(int))] if files else []
     vectors = [np.empty((0, model.dimension), np.float32)]
     with freed_memory_kept(), Progress("Learning how parts differ", len(some), "photos", shown=progress) as line:
@@ -150,12 +160,12 @@ def _view_of(read: Read, file: PhotoFile, views: _Views) -> View | None:
         return None
 
 
-def _say_cost(model: Embedder, views: _Views, photos: int, there: int, bytes_a_photo: int) -> None:
-    """For photos whose parts are wanted, of which some are in the album and were embedded as a whole before."""
+def _say_cost(model: Embedder, views: _Views, photos: int, passes: int, bytes_a_photo: int) -> None:
+    """For photos whose parts are wanted; so many are not embedded as a whole now."""
     if photos < _FEWEST:
         return
     alone, behind_another = seconds_a_photo(model, views.of(_blank(4 * views.size, 3 * views.size)))
-    passes = photos if views.transform is None else min(there, photos)
+    passes = photos if views.transform is None else min(passes, photos)
     seconds = passes * alone + (photos - passes) * behind_another
     print(
         f"Regions: {PARTS} parts of a photo take {1000 * seconds / photos:.0f} ms of the network and "

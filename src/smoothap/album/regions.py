@@ -208,7 +208,7 @@ class RegionStore:
 
     def _slots(self, connection: sqlite3.Connection) -> list[tuple[int, int, bytes, int]]:
         """The photo, the slot, the content of the photo, and the checksum of the codes."""
-        rows = connection.execute("SELECT photo, slot, sha256, codes, crc FROM slot").fetchall()
+        rows = connection.execute("SELECT photo, slot, sha256, codes, crc FROM slot ORDER BY photo").fetchall()
         for *row, crc in rows:
             if row_crc(row) != crc:
                 raise self.database.damaged(f"the row of photo {row[0]}")
@@ -224,7 +224,8 @@ class RegionStore:
         slots, owners = np.full(len(photos), -1, np.int64), np.array([row[0] for row in rows], np.int64)
         known = np.isin(owners, photos)
         slots[np.searchsorted(photos, owners[known])] = np.array([row[1] for row in rows], np.int64)[known]
-        return Regions(codes, slots, zlib.crc32(repr(sorted((row[0], row[3]) for row in rows)).encode()))
+        content = np.array([(row[0], row[3]) for row in rows], np.int64)
+        return Regions(codes, slots, zlib.crc32(content.tobytes()))
 
     def _mapped(self, settings: RegionSettings | None, rows: Sequence[tuple[int, int, bytes, int]]) -> np.ndarray:
         number, code = 1 + max((row[1] for row in rows), default=-1), _NORM.itemsize
