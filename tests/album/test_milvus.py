@@ -328,7 +328,7 @@ def test_another_album_does_not_take_the_place_of_one_unasked(address, here, tmp
 
 
 def test_an_index_that_finds_too_little_is_not_shown_to_anybody(address, here, monkeypatch):
-    search = "smoothap.album.engines.milvus.MilvusSearch._candidates"
+    search = "smoothap.album.engines.milvus.MilvusSearch.candidates"
     monkeypatch.setattr(search, lambda self, *_: np.arange(20))
     with pytest.raises(ValueError, match="nothing was switched"):
         push(here, address)

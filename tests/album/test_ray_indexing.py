@@ -88,6 +88,18 @@ def test_actors_on_two_nodes_make_the_album(cluster, place):
     assert (again["added"], again["unchanged"], again["unreadable"]) == (1, 120, 1)
 
 
+def test_parts_of_photos_are_those_of_a_plain_run(cluster, place):
+    options = {"model": str(place / "model"), "regions": True}
+    assert indexed(place, cluster, **options)["added"] == 120
+    album = Album.open(place / "album")
+    plain = index_photos(place / "photos", place / "plain", progress=False, **options).album
+    photo = plain.photo_path(int(plain.photos.ids[7]))
+    scores = {hit.path: hit.score for hit in plain.search(photo, k=120, space="region", rerank=False)}
+    found = album.search(photo, k=120, space="region", rerank=False)
+    assert len(found) == len(scores) == 120
+    assert [hit.score for hit in found] == pytest.approx([scores[hit.path] for hit in found], abs=5e-3)
+
+
 def test_a_killed_actor_loses_nothing(cluster, place):
     killed = []
 

@@ -13,9 +13,22 @@ from photo_makers import photo_bytes
 from PIL import ExifTags, Image
 
 from smoothap.album import Album, index_photos
+from smoothap.album.ingest import embed_shard
+from smoothap.album.joining import join_albums
 from smoothap.album.regions import Basis, RegionStore
+from smoothap.data.transforms import Transform
 from smoothap.models import Embedder
-from smoothap.models.regions import LEVELS, PARTS, feature_maps, pixel_boxes, region_vectors, region_view, windows
+from smoothap.models.regions import (
+    LEVELS,
+    PARTS,
+    embed_with_maps,
+    feature_maps,
+    pixel_boxes,
+    pooled,
+    region_vectors,
+    region_view,
+    windows,
+)
 
 SIDES = st.integers(1, 5000)
 
@@ -59,6 +72,32 @@ def test_a_part_is_the_root_of_the_mean_of_squares_of_the_map_in_its_window(size
         vector = network.embedding(pooled[None])[0].detach().numpy()
         assert found[0, part] == pytest.approx(vector / np.linalg.norm(vector), abs=1e-4)
     assert np.array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("name", ["paper", "released", "whole"])
+@given(SIDES, SIDES)
+def test_windows_of_the_networks_own_view_are_inside_what_it_takes_of_the_photo(name, width, height):
+    transform = Transform(name=name, size=224)
+    left, top, right, bottom = transform.test_corners(width, height)
+    assert -1 <= left < right <= width + 1
+    assert -1 <= top < bottom <= height + 1
+    for x, y, wide, high in pixel_boxes(np.arange(PARTS), np.array([(width, height)] * PARTS), transform):
+        assert max(0, left - 1) <= x < x + wide <= min(width, right + 2)
+        assert max(0, top - 1) <= y < y + high <= min(height, bottom + 2)
+
+
+@pytest.mark.parametrize("architecture", ["test_resnet", "tf_efficientnet_lite0", "test_efficientnet"])
+def test_vectors_of_a_pass_that_gives_parts_too_are_those_of_a_pass_without(architecture):
+    torch.manual_seed(0)
+    network = Embedder(architecture, 16, size=64, pretrained=False).eval()
+    images = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
+    ((vectors, maps, tag),) = embed_with_maps(network, [(images, "tag")])
+    ((alone, _),) = network.embed_batches([(images, None)])
+    assert np.array_equal(vectors, alone)
+    assert tag == "tag"
+    seen = (640.0, 480.0)
+    one_by_one = region_vectors(network, [(image, seen) for image in images])
+    assert pooled(network, maps, [seen] * 3) == pytest.approx(one_by_one, abs=1e-5)
 
 
 def test_a_view_keeps_the_shape_and_the_number_of_pixels():
@@ -133,6 +172,34 @@ def network(tmp_path_factory):
 @pytest.fixture
 def region_album(things, network, tmp_path):
     return index_photos(things[0], tmp_path / "album", model=str(network), regions=True, progress=False).album
+
+
+def test_parts_at_the_networks_own_size_come_from_the_pass_that_gives_the_whole_vector(
+    region_album, things, network, tmp_path, monkeypatch
+):
+    index = {"model": str(network), "regions": True, "region_size": 64, "progress": False}
+    album = index_photos(things[0], tmp_path / "shared", **index).album
+    assert np.array_equal(np.asarray(album.vectors), np.asarray(region_album.vectors))
+    for hit in album.search(things[1][0], k=30, space="region"):  # of 240 x 180, whose borders this view leaves out
+        x, y, width, height = hit.box
+        assert 13 <= x < x + width <= 225
+        assert 10 <= y < y + height <= 169
+    later = index_photos(things[0], tmp_path / "later", model=str(network), progress=False).album
+    assert later.describe_regions(size=64, progress=False) == 30
+    for photo in later.photos:
+        difference = _codes(later, photo.id)[:, :-4].astype(int) - _codes(album, photo.id)[:, :-4]
+        assert np.abs(difference).max() <= 1
+    seen = []
+    monkeypatch.setattr(
+        "smoothap.models.regions.feature_maps",
+        lambda model, images: seen.append(len(images)) or feature_maps(model, images),
+    )
+    photos = shutil.copytree(things[0], tmp_path / "photos")
+    for number in range(3):
+        _picture((240, 180), seed=50 + number).save(photos / f"new{number}.png")
+    album = index_photos(photos, tmp_path / "shared", **index | {"regions": None}).album
+    assert seen == [3]  # each new photo once
+    assert album.region_space().regions(album).missing == 0
 
 
 @pytest.mark.parametrize("rerank", [True, False])
@@ -253,6 +320,50 @@ def test_parts_that_are_asked_for_later_are_those_of_an_album_that_had_them_from
         difference = _codes(later, photo.id)[:, :-4].astype(int) - _codes(region_album, photo.id)[:, :-4]
         assert np.abs(difference).max() <= 1
     assert np.array_equal(np.asarray(later.vectors), np.asarray(region_album.vectors))
+
+
+@pytest.mark.parametrize("size", [None, 64])
+def test_albums_of_shards_and_joined_albums_get_the_parts_that_one_run_gives(things, network, tmp_path, size):
+    root, index = things[0], {"model": str(network), "progress": False}
+    whole = index_photos(root, tmp_path / "whole", regions=True, region_size=size, **index).album
+    for number in (1, 2):
+        embed_shard(root, tmp_path / "sharded", f"{number}/2", model=str(network), progress=False)
+    sharded = index_photos(root, tmp_path / "sharded", regions=True, region_size=size, **index).album
+    folders = [path for path in sorted(root.iterdir()) if path.is_dir()]
+    for folder in folders:
+        index_photos(folder, tmp_path / "parts" / folder.name, regions=folder is folders[0], **index)
+    join_albums([tmp_path / "parts" / folder.name for folder in folders], tmp_path / "joined")
+    with pytest.raises(ValueError, match=r"smoothap index PHOTOS --out ALBUM --regions"):
+        Album.open(tmp_path / "joined").search(things[1][0], space="region")
+    joined = index_photos(root, tmp_path / "joined", regions=True, region_size=size, **index).album
+    for album in (sharded, joined):
+        assert album.region_space().regions(album).missing == 0
+        for pattern in things[1]:
+            expected = whole.search(pattern, k=30, space="region", rerank=False)
+            found = album.search(pattern, k=30, space="region", rerank=False)
+            scores = {hit.path: hit.score for hit in expected}
+            assert [hit.score for hit in found] == pytest.approx([scores[hit.path] for hit in found], abs=5e-3)
+            assert [hit.path for hit in found[:3]] == [hit.path for hit in expected[:3]]
+
+
+def test_a_file_that_changed_since_it_was_taken_in_gets_no_parts_before_it_is_taken_in_again(things, network, tmp_path):
+    root = shutil.copytree(things[0], tmp_path / "photos")
+    album = index_photos(root, tmp_path / "album", model=str(network), progress=False).album
+    changed = album.photos[4]
+    (root / changed.path).write_bytes(photo_bytes(99, 120))
+    assert album.describe_regions(progress=False) == 29
+    assert [photo.id for photo in album.photos if photo.id not in RegionStore(album.folder).seen()] == [changed.id]
+    assert changed.id not in {hit.id for hit in album.search(root / changed.path, k=30, space="region")}
+    album.update(progress=False)
+    assert album.search(root / changed.path, k=1, space="region", rerank=False)[0].id == changed.id
+
+
+def test_parts_of_another_content_are_described_again(region_album):
+    photo, store = region_album.photos[3], RegionStore(region_album.folder)
+    own = _codes(region_album, photo.id)
+    store.put({photo.id: (b"another", np.roll(own, 1, axis=0))})
+    assert region_album.describe_regions(progress=False) == 1
+    assert np.abs(_codes(region_album, photo.id)[:, :-4].astype(int) - own[:, :-4]).max() <= 1
 
 
 def test_an_album_that_was_small_learns_its_basis_again_when_it_has_grown(things, network, tmp_path):

@@ -16,8 +16,10 @@ from smoothap.album.engines.milvus import MilvusUnavailable
 from smoothap.album.engines.milvus_push import push
 from smoothap.album.engines.milvus_server import MilvusAddress, MilvusServer
 from smoothap.album.faces import FaceRecord, FaceStore
+from smoothap.album.regions import RegionStore
 from smoothap.models import Embedder
 from smoothap.models.faces.people import PeopleFinder
+from smoothap.models.regions import PARTS
 
 NAMES = ("Anna", "Bob", "Chris", "Dana", "Emil", "Fay")
 
@@ -29,7 +31,7 @@ def address(request, monkeypatch):
     place = MilvusAddress.parse(f"{address_of(request, request.param)}/t{uuid.uuid4().hex[:12]}")
     yield str(place)
     server = MilvusServer(place)
-    for alias in (place.name, f"{place.name}_smoothap_face", f"{place.name}x"):
+    for alias in (place.name, *(f"{place.name}_smoothap_{space}" for space in ("face", "region")), f"{place.name}x"):
         if server.behind(alias) is not None:
             server.ask("drop_alias", alias)
     for name in collections_at(str(place)):
@@ -66,8 +68,8 @@ def collections_at(address):
     return sorted(name for name in MilvusServer(place).ask("list_collections") if name.startswith(place.name))
 
 
-def faces_at(address):
-    return [name for name in collections_at(address) if "_smoothap_face_" in name]
+def faces_at(address, space="face"):
+    return [name for name in collections_at(address) if f"_smoothap_{space}_" in name]
 
 
 def answers(hits):
@@ -145,6 +147,78 @@ def test_milvus_proposes_the_faces_and_the_hits_are_those_of_the_folder(address,
 
 
 @every_milvus
+def test_parts_are_sent_where_regions_were_asked_for_and_only_what_changed(address, party):
+    assert push(party, address).regions is None
+    assert faces_at(address, "region") == []
+    done = push(party, address, regions=True)
+    assert (done.sent, done.regions.photos, done.regions.sent) == (0, 40 * PARTS, 40 * PARTS)
+    server = MilvusServer(MilvusAddress.parse(address))
+    regions = party.region_space().regions(party)
+    rows = server.rows(f"{server.address.name}_smoothap_region", f"id >= {5 * PARTS} and id < {6 * PARTS}",
+                       "id", "vector", "columns")  # fmt: skip
+    assert sorted((row["id"], row["columns"]["photo"], row["columns"]["part"]) for row in rows) == [
+        (5 * PARTS + part, 5, part) for part in range(PARTS)
+    ]
+    for row in rows:
+        assert row["vector"] == pytest.approx(regions.vectors(5)[row["columns"]["part"]], abs=1e-6)
+    assert push(party, address, regions=True).regions.sent == 0
+    party.remove([5])
+    again = push(party, address, regions=True).regions
+    assert (again.sent, again.removed, again.photos) == (0, PARTS, 39 * PARTS)
+    assert push(party, address).regions is None  # and what was there is removed
+    assert faces_at(address, "region") == []
+    assert len(faces_at(address, "photo")) == 1
+
+
+@every_milvus
+@pytest.mark.parametrize("rerank", [True, False])
+def test_milvus_proposes_parts_and_the_hits_are_those_of_the_folder(address, party, rerank, monkeypatch):
+    monkeypatch.setattr("smoothap.album.engines.milvus.FEW", 10)
+    monkeypatch.setattr("smoothap.album.region_search._AGAIN", 8)
+    push(party, address, regions=True)
+    there, asked, ask = opened(party, address), [], MilvusServer.ask
+    party.collections.add("kept", range(0, 40, 3))
+    there.collections.add("kept", range(0, 40, 3))
+
+    def watched(self, method, *arguments, **options):
+        asked.append((method, *arguments[:1]))
+        return ask(self, method, *arguments, **options)
+
+    monkeypatch.setattr(MilvusServer, "ask", watched)
+    for query in (5, party.photo_path(7), [3, 9]):
+        for options in (
+            {}, {"where": {"folder": "f1"}}, {"where": {"collection": "kept"}}, {"right": [1], "wrong": [2]},
+            {"box": (46, 2, 40, 40)},
+        ):  # fmt: skip
+            if isinstance(query, list) and "box" in options:
+                continue
+            asked.clear()
+            found = there.search(query, space="region", rerank=rerank, **{"k": 4, **options})
+            expected = party.search(query, space="region", rerank=rerank, **{"k": 4, **options})
+            assert answers(found) == answers(expected)
+            assert len({hit.id for hit in found}) == 4
+            assert any(method == "search" and "_smoothap_region_" in name for method, name in asked)
+    asked.clear()
+    for options in ({"everything": True}, {"min_score": 0.3}):  # for which the folder is searched
+        assert answers(there.search(5, space="region", **options)) == answers(
+            party.search(5, space="region", **options)
+        )
+    assert asked == []
+
+
+@every_milvus
+def test_parts_that_changed_after_the_push_are_searched_in_the_folder(address, party, monkeypatch):
+    monkeypatch.setattr("smoothap.album.engines.milvus.FEW", 10)
+    push(party, address, regions=True)
+    there = opened(party, address)
+    regions, store = there.region_space().regions(there), RegionStore(there.folder)
+    store.put({8: (store.seen()[8], np.array(regions.codes[regions.slots[5]]))})  # those of photo 5
+    there = Album.open(there.folder, engine=address, root=party.root)
+    (first,) = there.search(5, k=1, space="region", rerank=False)
+    assert (first.id, first.box[:2]) == (8, (0, 0))
+
+
+@every_milvus
 def test_a_removed_photo_loses_its_faces_there_and_until_then_the_folder_is_searched(address, party):
     push(party, address, people=True)
     gone = party.face_space().faces(party)
@@ -205,8 +279,10 @@ def test_a_server_that_is_away_when_people_are_forgotten_is_named_with_the_remed
 
 
 @every_milvus
-def test_people_of_an_album_without_any_are_told_before_anything_is_sent(address, party):
+@pytest.mark.parametrize("space", ["people", "regions"])
+def test_an_album_without_people_or_regions_is_told_before_anything_is_sent(address, party, space):
     party.forget_people()
-    with pytest.raises(ValueError, match="knows no people"):
-        push(party, address, people=True)
+    shutil.rmtree(party.folder / "regions")
+    with pytest.raises(ValueError, match=f"knows no .* --{space}"):
+        push(party, address, **{space: True})
     assert collections_at(address) == []

@@ -330,14 +330,14 @@ class Album:
         return RegionStore.is_in(self._store.folder)
 
     def region_space(self) -> RegionSpace:
-        """The parts of its photos, to be searched: in the album's folder, whatever engine searches whole photos."""
+        """The parts of its photos, to be searched."""
         if not self.has_regions:
             raise ValueError(
                 "This album knows no parts of photos: nobody asked for them yet (smoothap index PHOTOS --out ALBUM "
                 "--regions)."
             )
         if self._regions is None or self._regions.store.database.is_replaced:
-            self._regions = RegionSpace(self._store)
+            self._regions = RegionSpace(self._store, self._engine)
         return self._regions
 
     def describe_regions(self, *, size: int | None = None, progress: bool = True) -> int:

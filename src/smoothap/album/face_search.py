@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from smoothap.album.face_marks import FaceMarks
-from smoothap.album.faces import FaceRecord, Faces, FaceStore
+from smoothap.album.faces import FACE, FaceRecord, Faces, FaceStore
 from smoothap.album.neighbourhood import Neighbourhoods, Reranked
 from smoothap.album.photos import Hits
 from smoothap.album.queries import Asking, Query, corrected, expanded, joined, read_query
@@ -21,6 +21,8 @@ from smoothap.data.reading import PixelBox, read_image, upright
 from smoothap.models.faces.detection import drawn_around, missing
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from smoothap.album.album import Album
     from smoothap.album.graph import Graph
     from smoothap.models.faces.people import FoundFaces, PeopleFinder
@@ -42,7 +44,7 @@ class FoundPhotos(NamedTuple):
 class FaceDescriber:
     """Finds the faces of photos, those that users drew among them, and keeps them."""
 
-    title = "Finding people"
+    title, takes_maps = "Finding people", False
 
     def __init__(self, store: FaceStore, finder: PeopleFinder) -> None:
         self._store, self._finder, self._drawn = store, finder, FaceMarks(store).drawn()
@@ -52,7 +54,7 @@ class FaceDescriber:
         """The faces of a photo of that size."""
         return self._finder.find(picture, size=size, drawn=self._drawn.get(sha256, ()))
 
-    def described(self, seen: Sequence[FoundFaces]) -> list[list[FaceRecord]]:
+    def described(self, seen: Sequence[FoundFaces], maps: Tensor | None = None) -> list[list[FaceRecord]]:
         """The faces of photos with their vectors; those for which the network gives nothing are left out."""
         records = list[list[FaceRecord]]()
         for one, vectors in zip(seen, self._finder.vectors(seen), strict=True):
@@ -117,9 +119,9 @@ class FaceSpace:
     def _elsewhere(self, faces: Faces) -> Search | None:
         if "://" not in self._engine:
             return None
-        from smoothap.album.engines.milvus import open_faces
+        from smoothap.album.engines.milvus import open_space
 
-        return open_faces(self._engine, faces)
+        return open_space(self._engine, FACE, (faces.uid, faces.content), faces.ids, faces.vectors)
 
     def find(self, album: Album, query: Query, asking: Asking) -> FoundPhotos:
         """The photos of the person."""

@@ -97,7 +97,8 @@ def index_photos(
     With `regions`, parts of all photos are described too, so that things inside photos can be asked for; by default
     only an album that has them keeps them up to date. `region_size` is the side of the square that has as many pixels
     as the view in which the network finds them, by default 1.6 times that of a whole photo: about three times
-    the work. What it costs is printed before it begins.
+    the work. Of the size of a whole photo's view, parts come from the same pass, and cost hardly anything; what
+    that view cuts off at the borders is not found. What it costs is printed before it begins.
     """
     if ray is not None and processes != 1:
         raise ValueError("Ray divides the work by itself: leave --processes out.")

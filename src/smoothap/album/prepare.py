@@ -34,6 +34,7 @@ BATCH = 64
 _FIRST_BATCH = 8  # photos; each batch is twice the one before, so that the first are there soon
 Read = Callable[[PhotoFile], bytes]  # the content of a photo's file, wherever it lies
 Wanted = tuple[PhotoFile, "bytes | None"]  # a file, and the hash of what the album has at its path
+Waiting = tuple["Embedded", list[list[Any]]]  # photos without vectors, and what describers took of each
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 THUMBNAIL = 256  # the longer side
@@ -48,13 +49,17 @@ class Describer(Protocol):
 
     title: str  # of the progress, where it is found later
     enough_pixels: int  # on the shorter side of the pictures that it looks at
+    takes_maps: bool  # whether it can use the maps of the pass that gives the vectors of whole photos
 
     def look(self, picture: Image.Image, size: tuple[int, int], sha256: bytes) -> Any:
         """What it takes of an upright picture, of a photo of that size and content; on one of several threads."""
         ...
 
-    def described(self, seen: Sequence[Any]) -> Sequence[Any]:
-        """What is kept of each photo, of what was taken of several: they go through a network together."""
+    def described(self, seen: Sequence[Any], maps: Tensor | None = None) -> Sequence[Any]:
+        """What is kept of each photo, of what was taken of several: they go through a network together.
+
+        `maps` are the last ones of the album's network for the same photos, where they are known.
+        """
         ...
 
     def lacking(self, contents: Mapping[int, bytes]) -> set[int]:
@@ -185,7 +190,7 @@ def embed_files(
 ) -> Iterator[Embedded]:
     """Embed files in their order, up to `BATCH` at once; each comes with the hash of the content that the album has."""
 
-    def batches() -> Iterator[tuple[Tensor, tuple[Embedded, list[list[Any]]]]]:
+    def batches() -> Iterator[tuple[Tensor, Waiting]]:
         import torch
 
         batch, views, seen = Embedded(), list[torch.Tensor](), list[list[Any]]()
@@ -211,9 +216,15 @@ def embed_files(
 
     left: list[Embedded] = []
     outcomes = in_order(lambda one: prepare(read, *one, model.transform, describers), wanted, workers)
-    for vectors, (batch, seen) in model.embed_batches(batches()):
+    if any(one.takes_maps for one in describers):
+        from smoothap.models.regions import embed_with_maps
+
+        embedded: Iterable[tuple[np.ndarray, Tensor | None, Waiting]] = embed_with_maps(model, batches())
+    else:
+        embedded = ((vectors, None, rest) for vectors, rest in model.embed_batches(batches()))
+    for vectors, maps, (batch, seen) in embedded:
         batch.vectors = list(vectors)
-        found = [one.described([parts[place] for parts in seen]) for place, one in enumerate(describers)]
+        found = [one.described([parts[place] for parts in seen], maps) for place, one in enumerate(describers)]
         batch.described = [[parts[row] for parts in found] for row in range(len(vectors))]
         _refuse_without_vector(batch)
         yield batch

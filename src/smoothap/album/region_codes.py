@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,17 +14,53 @@ from smoothap._core.progress import Progress
 from smoothap.album.prepare import Read, in_order
 from smoothap.album.regions import ENOUGH, Basis, RegionStore
 from smoothap.data.reading import read_image
-from smoothap.models.regions import PARTS, Size, View, region_vectors, region_view, seconds_a_photo, usual_size
+from smoothap.models.regions import (
+    PARTS,
+    Size,
+    View,
+    pooled,
+    region_vectors,
+    region_view,
+    seconds_a_photo,
+    usual_size,
+    whole_view,
+)
 
 if TYPE_CHECKING:
     from PIL import Image
+    from torch import Tensor
 
     from smoothap.album.store import Store
     from smoothap.album.walk import PhotoFile
+    from smoothap.data.transforms import Transform
     from smoothap.models import Embedder
 
 _GROWN = 4  # times as many photos as a basis of few was learnt from: then it is learnt again
 _FEWEST = 32  # photos that are worth saying what they cost
+
+
+@dataclass(frozen=True)
+class _Views:
+    """What the network is given for the parts of photos: views of a size, or by a transform those of whole photos."""
+
+    size: int
+    transform: Transform | None = None
+
+    @classmethod
+    def by(cls, model: Embedder, size: int) -> _Views:
+        """Of the size of the network's own views, these are taken."""
+        return cls(size, model.transform if size == model.transform.size else None)
+
+    @property
+    def enough_pixels(self) -> int:
+        """On the shorter side of a picture."""
+        return self.size if self.transform is None else self.transform.enough_pixels(train=False)
+
+    def of(self, picture: Image.Image, size: Size | None = None) -> View:
+        """Of a picture, of a photo of that size."""
+        if self.transform is None:
+            return region_view(picture, self.size, size)
+        return whole_view(picture, self.transform, size)
 
 
 class RegionCoder:
@@ -31,18 +68,20 @@ class RegionCoder:
 
     title = "Describing parts"
 
-    def __init__(self, model: Embedder, size: int, store: RegionStore) -> None:
-        self._model, self._size, self._store, self._basis = model, size, store, store.basis()
+    def __init__(self, model: Embedder, views: _Views, store: RegionStore) -> None:
+        self._model, self._views, self._store, self._basis = model, views, store, store.basis()
         self._free = store.free_slots()
-        self.enough_pixels = size  # on the shorter side of a photo
+        self.enough_pixels, self.takes_maps = views.enough_pixels, views.transform is not None
 
     def look(self, picture: Image.Image, size: Size, sha256: bytes) -> View:
         """What the network is given of a picture, of a photo of that size."""
-        return region_view(picture, self._size, size)
+        return self._views.of(picture, size)
 
-    def described(self, seen: Sequence[View]) -> list[np.ndarray]:
+    def described(self, seen: Sequence[View], maps: Tensor | None = None) -> list[np.ndarray]:
         """The codes of the parts of each photo, (PARTS, bytes) int8."""
-        return list(self._basis.coded(region_vectors(self._model, seen)))
+        if maps is None or not self.takes_maps:
+            return list(self._basis.coded(region_vectors(self._model, seen)))
+        return list(self._basis.coded(pooled(self._model, maps, [size for _, size in seen])))
 
     def lacking(self, contents: Mapping[int, bytes]) -> set[int]:
         """The photos whose parts are not there."""
@@ -56,11 +95,19 @@ class RegionCoder:
 
 
 def begin_regions(
-    store: Store, model: Embedder, read: Read, files: Sequence[PhotoFile], size: int | None, *, progress: bool = True
+    store: Store,
+    model: Embedder,
+    read: Read,
+    files: Sequence[PhotoFile],
+    size: int | None,
+    *,
+    embeds: bool = True,
+    progress: bool = True,
 ) -> RegionCoder | None:
     """Have the parts of an album's photos kept from now on, of views of `size`; None as long as there is no photo.
 
-    The basis is learnt from some of the files, unless the album has one by now. What it costs is said before it begins.
+    The basis is learnt from some of the files, unless the album has one by now. What it costs is said before it begins:
+    less where this process `embeds` the photos that are new, and one pass can do both.
     """
     uid, regions = store.settings().uid, RegionStore(store.folder) if RegionStore.is_in(store.folder) else None
     known = None if regions is None else regions.settings()
@@ -72,48 +119,58 @@ def begin_regions(
             )
         size = known.size
         if known.learnt_from >= ENOUGH or len(files) < _GROWN * known.learnt_from:
-            _say_cost(model, size, len(files) - len(regions.seen()), known.bytes_a_photo, shown=progress)
-            return RegionCoder(model, size, regions)
+            if progress:
+                seen = len(regions.seen())
+                passes = len(store.paths() if embeds else files) - seen
+                _say_cost(model, _Views.by(model, size), len(files) - seen, passes, known.bytes_a_photo)
+            return RegionCoder(model, _Views.by(model, size), regions)
     size = usual_size(model) if size is None else size
     if not 32 <= size <= 4096:
         raise ValueError(f"--region-size is the side of a view in pixels, from 32 to 4096, not {size}.")
-    region_vectors(model, [region_view(_blank(size), size)])  # a network that cannot do it says so before anything else
-    _say_cost(model, size, len(files), PARTS * (min(256, model.dimension) + 4), shown=progress)
+    views = _Views.by(model, size)
+    region_vectors(model, [views.of(_blank(size, size))])  # a network that cannot do it says so before anything else
+    if progress:
+        passes = len(store.paths() if embeds else files)
+        _say_cost(model, views, len(files), passes, PARTS * (min(256, model.dimension) + 4))
     some = [files[place] for place in np.unique(np.linspace(0, len(files) - 1, ENOUGH).astype(int))] if files else []
     vectors = [np.empty((0, model.dimension), np.float32)]
     with freed_memory_kept(), Progress("Learning how parts differ", len(some), "photos", shown=progress) as line:
-        for view in in_order(lambda file: _view_of(read, file, size), some, workers=2):
+        for view in in_order(lambda file: _view_of(read, file, views), some, workers=2):
             if view is not None:
                 vectors.append(region_vectors(model, [view])[0])
             line.advance()
     if len(vectors) == 1:
         return None
     regions = RegionStore(store.folder, create=True)
-    regions.begin(uid, size, Basis.learnt(np.concatenate(vectors)), len(vectors) - 1)
-    return RegionCoder(model, size, regions)
+    transform = None if views.transform is None else views.transform.to_dict()
+    regions.begin(uid, size, Basis.learnt(np.concatenate(vectors)), len(vectors) - 1, transform)
+    return RegionCoder(model, views, regions)
 
 
-def _blank(size: int) -> Image.Image:
+def _blank(width: int, height: int) -> Image.Image:
     from PIL import Image
 
-    return Image.new("RGB", (size, size))
+    return Image.new("RGB", (width, height))
 
 
-def _view_of(read: Read, file: PhotoFile, size: int) -> View | None:
+def _view_of(read: Read, file: PhotoFile, views: _Views) -> View | None:
     try:
-        return region_view(read_image(read(file), shorter_side=size), size)
+        return views.of(read_image(read(file), shorter_side=views.enough_pixels))
     except (ValueError, OSError, MemoryError):  # which indexing reports
         return None
 
 
-def _say_cost(model: Embedder, size: int, photos: int, bytes_a_photo: int, *, shown: bool) -> None:
-    if not shown or photos < _FEWEST:
+def _say_cost(model: Embedder, views: _Views, photos: int, passes: int, bytes_a_photo: int) -> None:
+    """For photos whose parts are wanted; so many are not embedded as a whole now."""
+    if photos < _FEWEST:
         return
-    seconds = seconds_a_photo(model, size)
+    alone, behind_another = seconds_a_photo(model, views.of(_blank(4 * views.size, 3 * views.size)))
+    passes = photos if views.transform is None else min(passes, photos)
+    seconds = passes * alone + (photos - passes) * behind_another
     print(
-        f"Regions: {PARTS} parts of a photo take {1000 * seconds:.0f} ms of the network and {bytes_a_photo:,} bytes. "
-        f"For {photos:,} photos that is about {_duration(photos * seconds)} and {photos * bytes_a_photo / 1e6:,.0f} MB "
-        "more than without.",
+        f"Regions: {PARTS} parts of a photo take {1000 * seconds / photos:.0f} ms of the network and "
+        f"{bytes_a_photo:,} bytes. For {photos:,} photos that is about {_duration(seconds)} and "
+        f"{photos * bytes_a_photo / 1e6:,.0f} MB more than without.",
         file=sys.stderr, flush=True,
     )  # fmt: skip
 

@@ -12,14 +12,16 @@ from PIL import Image
 from smoothap._core.threads import numba_is_there, on_threads, parts_for
 from smoothap.album.photos import Hits
 from smoothap.album.queries import RIGHT, WRONG, Asking, Query, read_query
-from smoothap.album.regions import Basis, Regions, RegionSettings, RegionStore, query_codes
-from smoothap.album.search import best_rows
+from smoothap.album.regions import REGION, Basis, Regions, RegionSettings, RegionStore, query_codes
+from smoothap.album.search import VectorQuery, best_rows
 from smoothap.album.vectors import unit, unit_vectors
 from smoothap.data.reading import PixelBox, cut, read_image, upright
-from smoothap.models.regions import LEVELS, pixel_boxes, region_vectors, region_view
+from smoothap.data.transforms import Transform
+from smoothap.models.regions import LEVELS, PARTS, pixel_boxes, region_vectors, region_view
 
 if TYPE_CHECKING:
     from smoothap.album.album import Album
+    from smoothap.album.engines.milvus import MilvusSearch
     from smoothap.album.store import Store
 
 _SCALES = (1.0, 1.0, 0.5)  # of the size of a view, at which a query is compared with windows of a level
@@ -44,9 +46,9 @@ class Scored(NamedTuple):
 class RegionSpace:
     """The parts of an album's photos, and the search among them."""
 
-    def __init__(self, album: Store) -> None:
-        self.store, self._album = RegionStore(album.folder), album
-        self._read: tuple[int, np.ndarray, Regions] | None = None
+    def __init__(self, album: Store, engine: str = "auto") -> None:
+        self.store, self._album, self._engine = RegionStore(album.folder), album, engine
+        self._read: tuple[int, np.ndarray, Regions, MilvusSearch | None] | None = None
         self._basis: tuple[int, Basis] | None = None
 
     def settings(self) -> RegionSettings:
@@ -70,10 +72,20 @@ class RegionSpace:
 
     def regions(self, album: Album) -> Regions:
         """The parts of the album's photos, as they are now."""
+        return self._current(album)[0]
+
+    def _current(self, album: Album) -> tuple[Regions, MilvusSearch | None]:
+        """The parts, and what proposes the nearest: Milvus, where these parts were pushed."""
         settings, photos = self.settings(), album.photos.ids
         if self._read is None or self._read[0] != settings.version or self._read[1] is not photos:
-            self._read = settings.version, photos, self.store.regions(photos)
-        return self._read[2]
+            regions, proposing = self.store.regions(photos), None
+            if "://" in self._engine:
+                from smoothap.album.engines.milvus import open_space
+
+                content = settings.uid, regions.content
+                proposing = open_space(self._engine, REGION, content, part_ids(photos, regions), regions.as_vectors())
+            self._read = settings.version, photos, regions, proposing
+        return self._read[2:]
 
     def search(self, album: Album, query: Query, asking: Asking) -> Hits:
         """The photos with a part most like the query."""
@@ -84,13 +96,15 @@ class RegionSpace:
     def boxes(self, album: Album, found: Scored) -> list[PixelBox]:
         """Where the parts are in their photos."""
         sizes = [(photo.width, photo.height) for photo in album.photos.at(found.rows)]
-        return pixel_boxes(found.parts, np.array(sizes, np.int64).reshape(-1, 2))
+        transform = self.settings().transform
+        seen = None if transform is None else Transform.from_dict(transform)
+        return pixel_boxes(found.parts, np.array(sizes, np.int64).reshape(-1, 2), seen)
 
     def found(self, album: Album, vectors: np.ndarray, asking: Asking) -> tuple[Scored, str]:
         """The best photos for the numbers of a query (levels, k), and what there is to say about them."""
         if asking.recall is not None:
             raise ValueError("What a score means is not known for parts: give a number of photos, or a least score.")
-        regions = self.regions(album)
+        regions, proposing = self._current(album)
         wrong_rows = album.photos.rows_of(asking.wrong)
         vectors = self._corrected(regions, vectors, album.photos.rows_of(asking.right), wrong_rows)
         listed = regions.slots >= 0
@@ -99,8 +113,11 @@ class RegionSpace:
         listed[album.photos.rows_of(asking.left_out)] = False
         listed[wrong_rows] = False
         k = asking.k if asking.min_score is None else None
-        plain = _best(_scored(regions, vectors, np.flatnonzero(listed)), k, asking.min_score)
         expand = asking.expand or (_EXPANSION if asking.rerank else 0)
+        rows = np.flatnonzero(listed)
+        if proposing is not None and k is not None:
+            rows = _proposed(proposing, regions, vectors, listed, max(k, _AGAIN if expand else 0))
+        plain = _best(_scored(regions, vectors, rows), k, asking.min_score)
         found = plain if not expand else self._again(regions, vectors, plain, expand, asking.alpha)
         note = f"{regions.missing:,} photos have no parts yet: run smoothap index again." if regions.missing else ""
         return found.some(slice(k)), note
@@ -164,6 +181,32 @@ class RegionSpace:
         views = {scale: region_view(picture, round(size * scale)) for scale in set(_SCALES)}
         whole = dict(zip(views, region_vectors(album.embedder(), list(views.values()))[:, 0], strict=True))
         return unit_vectors(self.basis()(np.stack([whole[scale] for scale in _SCALES])))
+
+
+def part_ids(photos: np.ndarray, regions: Regions) -> np.ndarray:
+    """The ids in Milvus, rising, of the parts of photos with ids (n,)."""
+    return (photos[regions.rows][:, None] * PARTS + np.arange(PARTS)).ravel()
+
+
+def _proposed(
+    search: MilvusSearch, regions: Regions, vectors: np.ndarray, listed: np.ndarray, number: int
+) -> np.ndarray:
+    """Rows, rising, of listed photos that have the parts nearest to a query: at least so many; of few photos, all."""
+    from smoothap.album.engines.milvus import FEW
+
+    rows, wanted = regions.rows, 2 * number + PARTS
+    passing = None if listed[rows].all() else np.repeat(listed[rows], PARTS)
+    while listed.sum() > max(FEW, number) and wanted < PARTS * len(rows):
+        asked = (VectorQuery(vector, np.empty(0, np.int64), passing) for vector in np.unique(vectors, axis=0))
+        found = [search.candidates(one, wanted) for one in asked]
+        parts = [one for one in found if one is not None]
+        if len(parts) < len(found):
+            break
+        photos = rows[np.unique(np.concatenate(parts) // PARTS)]
+        if len(photos) >= number:
+            return photos
+        wanted *= 4
+    return np.flatnonzero(listed)
 
 
 def _scored(regions: Regions, vectors: np.ndarray, rows: np.ndarray) -> Scored:

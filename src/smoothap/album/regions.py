@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from smoothap._core.files import sync
 from smoothap.album.database import SETTING, Database, Form, placeholders
 from smoothap.album.growing import mapped
 from smoothap.album.postings import row_crc
-from smoothap.album.vectors import unit_vectors
+from smoothap.album.vectors import StoredVectors, unit_vectors
 from smoothap.models.regions import PARTS
 
 REGION = "region"  # the space of parts
@@ -103,6 +104,7 @@ class RegionSettings:
     learnt_from: int  # photos, the basis
     dimension: int  # of the vectors of the model
     code: int  # bytes of a part, with its length
+    transform: dict[str, Any] | None = None  # of the views, where they are those of whole photos
     version: int = 0  # counts changes
     file: int = 1
 
@@ -117,12 +119,42 @@ class RegionSettings:
         return PARTS * self.code
 
 
+class PartVectors:
+    """The parts of photos in slots (m,) as vectors (m * PARTS, k) of length 1, or zero, made when they are wanted."""
+
+    ndim, dtype = 2, np.dtype(np.float32)
+
+    def __init__(self, codes: np.ndarray, slots: np.ndarray) -> None:
+        self._codes, self._slots = codes, slots
+        self.shape = len(slots) * PARTS, codes.shape[2] - _NORM.itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
+        """Some rows, by a slice or their numbers (n,)."""
+        numbers = np.arange(len(self))[rows]
+        stored = np.ascontiguousarray(self._codes[self._slots[numbers // PARTS], numbers % PARTS])
+        squares = np.ascontiguousarray(stored[:, -_NORM.itemsize :]).view(_NORM).astype(np.float64)
+        return (stored[:, : -_NORM.itemsize] / np.sqrt(np.maximum(squares, 1))).astype(np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class Regions:
     """The parts of one version of an album: codes (slots, PARTS, k + 4) int8, and the slot of each photo, or -1."""
 
     codes: np.ndarray
     slots: np.ndarray
+    content: int = 0  # another where photos or codes are others
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows (m,) of the photos that have parts."""
+        return np.flatnonzero(self.slots >= 0)
+
+    def as_vectors(self) -> StoredVectors:
+        """The parts of these photos, one photo after the other."""
+        return StoredVectors(cast("np.ndarray", PartVectors(self.codes, self.slots[self.rows])))
 
     @property
     def missing(self) -> int:
@@ -176,7 +208,7 @@ class RegionStore:
 
     def _slots(self, connection: sqlite3.Connection) -> list[tuple[int, int, bytes, int]]:
         """The photo, the slot, the content of the photo, and the checksum of the codes."""
-        rows = connection.execute("SELECT photo, slot, sha256, codes, crc FROM slot").fetchall()
+        rows = connection.execute("SELECT photo, slot, sha256, codes, crc FROM slot ORDER BY photo").fetchall()
         for *row, crc in rows:
             if row_crc(row) != crc:
                 raise self.database.damaged(f"the row of photo {row[0]}")
@@ -192,7 +224,8 @@ class RegionStore:
         slots, owners = np.full(len(photos), -1, np.int64), np.array([row[0] for row in rows], np.int64)
         known = np.isin(owners, photos)
         slots[np.searchsorted(photos, owners[known])] = np.array([row[1] for row in rows], np.int64)[known]
-        return Regions(codes, slots)
+        content = np.array([(row[0], row[3]) for row in rows], np.int64)
+        return Regions(codes, slots, zlib.crc32(content.tobytes()))
 
     def _mapped(self, settings: RegionSettings | None, rows: Sequence[tuple[int, int, bytes, int]]) -> np.ndarray:
         number, code = 1 + max((row[1] for row in rows), default=-1), _NORM.itemsize
@@ -213,7 +246,9 @@ class RegionStore:
 
     # -- writing, by the album's only writer
 
-    def begin(self, uid: str, size: int, basis: Basis, learnt_from: int) -> None:
+    def begin(
+        self, uid: str, size: int, basis: Basis, learnt_from: int, transform: dict[str, Any] | None = None
+    ) -> None:
         """Keep parts by this basis from now on; those that are there go."""
         code, dimension = len(basis.directions) + _NORM.itemsize, len(basis.mean)
         with self.database.writing() as connection:
@@ -222,7 +257,7 @@ class RegionStore:
             connection.execute("DELETE FROM slot")
             rows = np.concatenate([basis.mean[None], basis.directions]).astype("<f4")
             self.database.set(connection, "basis", rows.tobytes())
-            self._write(connection, RegionSettings(uid, size, learnt_from, dimension, code, version, file))
+            self._write(connection, RegionSettings(uid, size, learnt_from, dimension, code, transform, version, file))
         for one in self.folder.glob("codes-*"):  # also what is left of a writer that was stopped here
             one.unlink()
 

@@ -226,7 +226,9 @@ def bring_up_to_date(
         if album.has_people if people is None else people:
             describers.append(album.face_space().describer())
         if album.has_regions if regions is None else regions:
-            coder = begin_regions(store, album.embedder(), read, files.files, region_size, progress=progress)
+            coder = begin_regions(
+                store, album.embedder(), read, files.files, region_size, embeds=embed is None, progress=progress
+            )
             if coder is not None:
                 describers.append(coder)
         if embed is None:

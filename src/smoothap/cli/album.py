@@ -222,8 +222,8 @@ def _learnt(learning: Learning) -> dict[str, Any]:
 def join(*albums: Path, out: Path) -> None:
     """Put albums of one model together as one new album, without reading or embedding a photo.
 
-    The albums stay as they are: vectors and thumbnails are copied. What albums learnt, their collections, and what they
-    know of people are not taken over.
+    The albums stay as they are: vectors and thumbnails are copied. What albums learnt, their collections, regions, and
+    what they know of people are not taken over.
 
     Parameters
     ----------
@@ -240,6 +240,10 @@ def join(*albums: Path, out: Path) -> None:
     print(f"{joined.photos:,} photos of {len(albums)} albums are in {out}{twice}")
     if any((album / "people").is_dir() for album in albums):
         print("People were not taken over: smoothap index PHOTOS --out ALBUM --people finds them in the new album.")
+    if any((album / "regions").is_dir() for album in albums):
+        print(
+            "Regions were not taken over: smoothap index PHOTOS --out ALBUM --regions describes them in the new album."
+        )
 
 
 @app.command
@@ -255,6 +259,7 @@ def push(
     replace: bool = False,
     timeout: float = 60.0,
     people: bool = False,
+    regions: bool = False,
 ) -> None:
     """Bring the vectors of an album into Milvus, or what is there up to date: only what has changed is sent.
 
@@ -279,17 +284,23 @@ def push(
     people
         Send faces too, to a collection of their own: their vectors, and which photo each is in. Without this, those
         that were sent before are removed there.
+    regions
+        Send parts of photos too, to a collection of their own: 19 vectors a photo. Without this, the server does not
+        keep them, and the album's folder is searched for things inside photos.
     """
     from smoothap.album import Album
     from smoothap.album.engines import milvus_push
 
     done = milvus_push.push(
         Album.open(album, engine="exact"), address, index=index, connections=connections, min_recall=min_recall,
-        replace_all=replace, timeout=timeout, people=people,
+        replace_all=replace, timeout=timeout, people=people, regions=regions,
     )  # fmt: skip
     if done.people is not None:
         faces = done.people
         print(f"Faces: sent {faces.sent:,}, removed {faces.removed:,}; {faces.photos:,} are at {address}")
+    if done.regions is not None:
+        parts = done.regions
+        print(f"Parts: sent {parts.sent:,}, removed {parts.removed:,}; {parts.photos:,} are at {address}")
     if not done.sent and not done.removed:
         print(f"{address} is up to date: {done.photos:,} photos")
         return

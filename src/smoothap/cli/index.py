@@ -85,12 +85,13 @@ def index(
         data: smoothap album people ALBUM --forget removes it. By default only an album that has them keeps them up to
         date.
     regions
-        Describe parts of all photos too, so that things inside photos can be asked for. The network works about three
-        times as long for it, and says how long before it begins. By default only an album that has them keeps them up
-        to date.
+        Describe parts of all photos too, so that things inside photos can be asked for. Unless --region-size says
+        otherwise, the network works about three times as long for it; how long is said before it begins. By default
+        only an album that has them keeps them up to date.
     region_size
         The side of a square with as many pixels as the network is given for the parts of a photo; by default 358 for
-        a network of 224. Less is quicker, and finds larger things only.
+        a network of 224. Less is quicker, and finds larger things only. At the network's own size, 224, parts come
+        from the pass that describes the whole photo, and take hardly any time.
     as_json
         Print the report as JSON.
     """

@@ -84,7 +84,7 @@ class Transform:
         random = np.random.default_rng(seed)
         if self.name != "released":
             left, top = random.integers(self.resized - self.size + 1, size=2).tolist()
-            corners = self._cut(image, (self.resized, self.resized), left, top)
+            corners = self._cut(image.size, (self.resized, self.resized), left, top)
         else:
             corners = _random_part(image.width, image.height, self.min_crop_area, random)
         view = self._view(image, corners)
@@ -98,13 +98,17 @@ class Transform:
 
     def test_view(self, image: Image.Image) -> Image.Image:
         """The centre of the image, as an image of size x size."""
+        return self._view(image, self.test_corners(*image.size))
+
+    def test_corners(self, across: int, down: int) -> Corners:
+        """The left, top, right and bottom edge of what it takes of an image of that width and height."""
         width = height = self.resized
-        if self.name == "released" and image.width > image.height:
-            width = int(self.resized * image.width / image.height)
+        if self.name == "released" and across > down:
+            width = int(self.resized * across / down)
         elif self.name == "released":
-            height = int(self.resized * image.height / image.width)
+            height = int(self.resized * down / across)
         left, top = round((width - self.size) / 2), round((height - self.size) / 2)
-        return self._view(image, self._cut(image, (width, height), left, top))
+        return self._cut((across, down), (width, height), left, top)
 
     def normalise(self, images: Tensor) -> Tensor:
         """images (n, 3, h, w) uint8 -> (n, 3, h, w) float32 as the network takes them, on their device."""
@@ -148,9 +152,9 @@ class Transform:
         fields: dict[str, Any] = {**values, "mean": tuple(values["mean"]), "std": tuple(values["std"])}
         return cls(**fields)
 
-    def _cut(self, image: Image.Image, resized: tuple[int, int], left: int, top: int) -> Corners:
-        """Where the square at (left, top) of the resized image is in the image itself."""
-        across, down = image.width / resized[0], image.height / resized[1]
+    def _cut(self, size: tuple[int, int], resized: tuple[int, int], left: int, top: int) -> Corners:
+        """Where the square at (left, top) of the resized image is in an image of that size."""
+        across, down = size[0] / resized[0], size[1] / resized[1]
         return left * across, top * down, (left + self.size) * across, (top + self.size) * down
 
     def _view(self, image: Image.Image, corners: Corners) -> Image.Image:

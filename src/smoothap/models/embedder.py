@@ -124,6 +124,12 @@ class Embedder(nn.Module):
         rest = getattr(self.backbone, "forward_head", None)
         return self._embedded(pooled if rest is None else rest(pooled[:, :, None, None]))
 
+    def behind_map(self, maps: Tensor) -> Tensor:
+        """What `forward` gives (n, dimension) where the last map (n, features, h, w) of the backbone is known."""
+        rest = getattr(self.backbone, "forward_head", None)
+        features = maps.mean((2, 3)) if rest is None else rest(maps)
+        return normalize(self._embedded(features).float(), dim=1)
+
     def _embedded(self, features: Tensor) -> Tensor:
         return features if self.embedding is None else self.embedding(features)
 

@@ -1,15 +1,16 @@
 """Vectors of parts of a photo from one pass of the network: its last map, pooled over windows of several sizes.
 
 A photo has `PARTS` windows: the whole, squares of 2/3 and of 1/2 of its shorter side, evenly spaced. The network sees
-it once, in its own shape, with as many pixels as a square of `size`. A window is the root of the mean of signed squares
-of the map in it (a generalised mean with p = 2), which goes through the embedding layer as a whole photo does. How
-sizes, means and windows were chosen: docs/search.md.
+it once, in its own shape, with as many pixels as a square of `size`; where that is the size of the network's own views,
+windows are of the view that describes the whole photo, and come from the same pass. A window is the root of the mean of
+signed squares of the map in it (a generalised mean with p = 2), which goes through the embedding layer as a whole photo
+does. How sizes, means and windows were chosen: benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ from torch.nn.functional import normalize
 from smoothap._core.memory import freed_memory_kept
 
 if TYPE_CHECKING:
-    from smoothap.models.embedder import Embedder
+    from smoothap.data.transforms import Transform
+    from smoothap.models.embedder import Embedder, Tag
 
 # The side of a window as a share of the shorter side, and how many there are along the shorter and the longer side.
 _LEVELS = ((1.0, 1, 1), (2 / 3, 2, 3), (1 / 2, 3, 4))
@@ -34,7 +36,7 @@ _LEAST_SIDE, _MOST_SIDES = 64, 4  # of a view: pixels, and times its size
 _AT_ONCE = 1 << 20  # pixels that go through the network together
 
 Size = tuple[int, int]  # width and height of a photo
-View = tuple[Tensor, Size]  # (3, h, w) uint8 of a photo of that size
+View = tuple[Tensor, tuple[float, float]]  # (3, h, w) uint8 of what is that wide and high in a photo
 
 
 def usual_size(model: Embedder) -> int:
@@ -55,8 +57,14 @@ def region_view(image: Image.Image, size: int, of: Size | None = None) -> View:
     return torch.from_numpy(pixels).permute(2, 0, 1), image.size if of is None else of
 
 
-def windows(width: int, height: int) -> np.ndarray:
-    """The windows of a photo, (PARTS, 4): left, top, width and height as shares of its width and height."""
+def whole_view(image: Image.Image, transform: Transform, of: Size | None = None) -> View:
+    """What the network is given of an RGB image to describe it as a whole; `of` is the size of its photo."""
+    left, top, right, bottom = transform.test_corners(*(image.size if of is None else of))
+    return transform.test(image), (right - left, bottom - top)
+
+
+def windows(width: float, height: float) -> np.ndarray:
+    """The windows of a view, (PARTS, 4): left, top, width and height as shares of its width and height."""
     shorter, longer = min(width, height), max(width, height)
     boxes: list[tuple[float, float, float, float]] = []
     for share, across, along in _LEVELS:
@@ -69,14 +77,22 @@ def windows(width: int, height: int) -> np.ndarray:
     return found if width >= height else found[:, [1, 0, 3, 2]]
 
 
-def pixel_boxes(parts: np.ndarray, sizes: np.ndarray) -> list[tuple[int, int, int, int]]:
-    """The windows with these numbers (n,) in photos of sizes (n, 2), as x, y, width, height in whole pixels."""
+def pixel_boxes(
+    parts: np.ndarray, sizes: np.ndarray, transform: Transform | None = None
+) -> list[tuple[int, int, int, int]]:
+    """The windows with these numbers (n,) in photos of sizes (n, 2), as x, y, width, height in whole pixels.
+
+    They are windows of what `transform` takes of a photo, or of all of it.
+    """
     boxes = []
     for part, (width, height) in zip(parts.tolist(), sizes.tolist(), strict=True):
-        left, top, across, down = windows(width, height)[part]
-        x, y = round(left * width), round(top * height)
+        first, above, end, below = (0, 0, width, height) if transform is None else transform.test_corners(width, height)
+        seen = end - first, below - above
+        left, top, across, down = windows(*seen)[part]
+        x, y = (min(round(one), side - 1) for one, side in
+                ((first + left * seen[0], width), (above + top * seen[1], height)))  # fmt: skip
         boxes.append(
-            (x, y, max(1, min(round(across * width), width - x)), max(1, min(round(down * height), height - y)))
+            (x, y, max(1, min(round(across * seen[0]), width - x)), max(1, min(round(down * seen[1]), height - y)))
         )
     return boxes
 
@@ -92,19 +108,31 @@ def region_vectors(model: Embedder, views: Sequence[View]) -> np.ndarray:
         for start in range(0, len(places), step):
             some = places[start : start + step]
             images = torch.stack([views[place][0] for place in some])
-            found[some] = _pooled(model, images, [views[place][1] for place in some])
+            with model.evaluating(), torch.inference_mode():
+                maps = feature_maps(model, images.to(model.device))
+            found[some] = pooled(model, maps, [views[place][1] for place in some])
     return found
 
 
-def _pooled(model: Embedder, images: Tensor, sizes: Sequence[Size]) -> np.ndarray:
+def embed_with_maps(model: Embedder, batches: Iterable[tuple[Tensor, Tag]]) -> Iterator[tuple[np.ndarray, Tensor, Tag]]:
+    """What `embed_batches` of the model gives for each batch (images, tag), with the last maps that it comes from."""
+    with model.evaluating():
+        for images, tag in batches:
+            with torch.inference_mode():
+                maps = feature_maps(model, images.to(model.device, non_blocking=True))
+                vectors = model.behind_map(maps).cpu().numpy()
+            yield vectors, maps, tag
+
+
+def pooled(model: Embedder, maps: Tensor, sizes: Sequence[tuple[float, float]]) -> np.ndarray:
+    """The vectors (n, PARTS, dimension) of all windows of views of these sizes, by their maps (n, features, h, w)."""
     with model.evaluating(), torch.inference_mode():
-        maps = feature_maps(model, images.to(model.device))
         number, channels, height, width = maps.shape
         weights = np.stack([_weights(windows(*size), height, width) for size in sizes])
         cells = maps.float().flatten(2).transpose(1, 2)  # (n, cells, channels)
         means = torch.from_numpy(weights).to(cells) @ (cells * cells.abs())
-        pooled = (means.sign() * means.abs().sqrt()).reshape(number * PARTS, channels)
-        vectors = model.behind_pooling(pooled)
+        roots = (means.sign() * means.abs().sqrt()).reshape(number * PARTS, channels)
+        vectors = model.behind_pooling(roots)
         return normalize(vectors.float(), dim=1).reshape(number, PARTS, -1).cpu().numpy()
 
 
@@ -142,11 +170,14 @@ def _covered(starts: np.ndarray, lengths: np.ndarray, cells: int) -> np.ndarray:
     return np.clip(inside, 0, None) / lengths[:, None]
 
 
-def seconds_a_photo(model: Embedder, size: int) -> float:
-    """How long the network takes for the parts of one photo, on this machine, measured now."""
-    view = region_view(Image.new("RGB", (4 * size, 3 * size)), size)
-    with freed_memory_kept():
-        region_vectors(model, [view] * 8)  # the first time sets things up
-        began = time.perf_counter()
-        region_vectors(model, [view] * 8)
-    return (time.perf_counter() - began) / 8
+def seconds_a_photo(model: Embedder, view: View) -> tuple[float, float]:
+    """How long this machine takes for the parts of one photo, measured now: with the network's pass, and without."""
+    images, times = view[0].expand(8, -1, -1, -1), []
+    with freed_memory_kept(), torch.inference_mode():
+        for _ in range(2):  # the first time sets things up
+            began = time.perf_counter()
+            maps = feature_maps(model, images.to(model.device))
+            passed = time.perf_counter()
+            pooled(model, maps, [view[1]] * 8)
+            times = [(time.perf_counter() - start) / 8 for start in (began, passed)]
+    return times[0], times[1]

@@ -5,6 +5,8 @@
                                and a checksum of all that, by which a push knows what it has to send again
     NAME_smoothap_face         an alias for the faces, only where a push was asked to send people
     NAME_smoothap_face_KEY     a row for each face by its id: vector, and its photo among the columns
+    NAME_smoothap_region       the same for parts of photos, only where a push was asked to send regions
+    NAME_smoothap_region_KEY   a row for each part: its photo and its number are among the columns
 
 The row -1 of a collection says of which version of which album it is. All else about photos is in the album's folder.
 """
@@ -24,7 +26,6 @@ import numpy as np
 from smoothap._core.progress import Progress
 from smoothap.album.engines.codes import Bounded
 from smoothap.album.engines.milvus_server import MOST_ROWS, MilvusAddress, MilvusServer, MilvusUnavailable
-from smoothap.album.faces import FACE, Faces
 from smoothap.album.filters import Filter, cameras_of
 from smoothap.album.search import Nearest, Ranking, VectorQuery, best_rows
 from smoothap.album.vectors import StoredVectors
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from smoothap.album.photos import Photos
     from smoothap.album.store import Snapshot
 
-__all__ = ["MilvusSearch", "MilvusUnavailable", "open_faces", "open_search"]
+__all__ = ["MilvusSearch", "MilvusUnavailable", "open_search", "open_space"]
 
 OWN = "smoothap_mark"  # a field that only our collections have: the checksum of a row
 STATE = -1  # the id of the row that says what a collection holds
@@ -82,9 +83,9 @@ def read_state(server: MilvusServer, collection: str) -> State | None:
         ) from None
 
 
-def faces_alias(server: MilvusServer) -> str:
-    """The alias for the faces of an album, beside that for its photos."""
-    return f"{server.address.name}_smoothap_{FACE}"
+def space_alias(server: MilvusServer, space: str) -> str:
+    """The alias for the faces or the parts of an album, beside that for its photos."""
+    return f"{server.address.name}_smoothap_{space}"
 
 
 def current_collection(server: MilvusServer, alias: str | None = None) -> str | None:
@@ -124,14 +125,18 @@ def open_search(address: str, snapshot: Snapshot, photos: Photos) -> MilvusSearc
     return MilvusSearch(server, collection, state, photos.ids, photos)
 
 
-def open_faces(address: str, faces: Faces) -> MilvusSearch | None:
-    """Search among the faces that a push brought to an address; None where it brought none, or others than these."""
+def open_space(address: str, space: str, content: tuple[str, int], ids: np.ndarray, vectors: StoredVectors
+               ) -> MilvusSearch | None:  # fmt: skip
+    """Search among the faces or parts that a push brought to an address; None where it brought none, or others.
+
+    `content` names the album and the version of what is here: vectors (n, d) by rising ids (n,).
+    """
     server = MilvusServer(MilvusAddress.parse(address), patience=PATIENCE)
-    collection = current_collection(server, faces_alias(server))
+    collection = current_collection(server, space_alias(server, space))
     state = None if collection is None else read_state(server, collection)
-    if collection is None or state is None or (state.uid, state.version) != (faces.uid, faces.content):
+    if collection is None or state is None or (state.uid, state.version) != content:
         return None
-    return MilvusSearch(server, collection, state, faces.ids, vectors=faces.vectors)
+    return MilvusSearch(server, collection, state, ids, vectors=vectors)
 
 
 class _RemoteRows:
@@ -213,7 +218,7 @@ class MilvusSearch:
 
     def by_index(self, query: VectorQuery, k: int) -> Nearest | None:
         """The same with candidates of the server, however few photos there are; None where it names too few."""
-        rows = self._candidates(query, k)
+        rows = self.candidates(query, k)
         return None if rows is None else self._best(query, rows, k)
 
     def above(self, query: VectorQuery, min_score: float) -> Nearest:
@@ -266,7 +271,7 @@ class MilvusSearch:
                 line.advance(len(block))
         return np.concatenate(scores)
 
-    def _candidates(self, query: VectorQuery, k: int) -> np.ndarray | None:
+    def candidates(self, query: VectorQuery, k: int) -> np.ndarray | None:
         """Rows among which the server expects the best k; None where it cannot name as many."""
         number = self._number(query)
         enough = min(k, number)

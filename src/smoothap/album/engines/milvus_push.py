@@ -30,16 +30,19 @@ from smoothap.album.engines.milvus import (
     MilvusSearch,
     State,
     current_collection,
-    faces_alias,
     is_ours,
     read_state,
+    space_alias,
 )
 from smoothap.album.engines.milvus_server import MOST_ROWS, PATIENCE, MilvusAddress, MilvusServer
 from smoothap.album.faces import FACE, FaceStore
 from smoothap.album.photos import Photos, spelled, unpacked_columns
+from smoothap.album.region_search import part_ids
+from smoothap.album.regions import REGION
 from smoothap.album.search import VectorQuery
 from smoothap.album.store import PHOTO
 from smoothap.album.vectors import Vectors
+from smoothap.models.regions import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +72,7 @@ class Pushed:
     index: str
     recall: float | None  # None: the collection was there before
     people: Pushed | None = None  # the same of faces, where they were to be sent and there are any
+    regions: Pushed | None = None  # and of parts of photos
 
 
 def push(
@@ -81,6 +85,7 @@ def push(
     replace_all: bool = False,
     timeout: float = PATIENCE,
     people: bool = False,
+    regions: bool = False,
 ) -> Pushed:
     """Bring what is at an address of Milvus up to date with an album: only what was added, changed and removed.
 
@@ -88,7 +93,8 @@ def push(
     the nearest photos of a sample are found to a share of `min_recall`. `index` is auto, hnsw or ivf_pq; `connections`
     messages are on their way at once. A name that holds another album is refused unless `replace_all` is given.
     `timeout` is how many seconds a server that is away is waited for. With `people`, faces are sent to a collection of
-    their own; without it, those that an earlier push sent are removed. Nobody else changes the album meanwhile.
+    their own, with `regions` parts of photos; without it, those that an earlier push sent are removed. Nobody else
+    changes the album meanwhile.
     """
     if index not in INDEXES:
         raise ValueError(f"An index is one of {', '.join(INDEXES)}, not {index!r}.")
@@ -96,13 +102,17 @@ def push(
     with album.store.writing():
         now = album.reopened()
         faces = _faces(now, server) if people else None  # an album without people is told before anything is sent
+        parts = _parts(now, server) if regions else None
+
+        def send(items: _Items | None) -> Pushed | None:
+            return None if items is None else _Push(server, items, index, connections).run(min_recall, replace_all)
+
         done = _Push(server, _photos(now, server), index, connections).run(min_recall, replace_all)
-        if faces is None or not len(faces.ids):
-            remove_faces(server)
-            _remember(now, address, False)
-            return done
-        _remember(now, address, True)  # before anything is sent
-        return replace(done, people=_Push(server, faces, index, connections).run(min_recall, replace_all))
+        for space, items in ((FACE, faces), (REGION, parts)):
+            if items is None:
+                remove_space(server, space)
+        _remember(now, address, faces is not None)  # before anything is sent
+        return replace(done, people=send(faces), regions=send(parts))
 
 
 def _remember(album: Album, address: str, is_there: bool) -> None:
@@ -112,9 +122,9 @@ def _remember(album: Album, address: str, is_there: bool) -> None:
         store.database.close()
 
 
-def remove_faces(server: MilvusServer) -> None:
-    """Remove the faces that pushes brought to a server, and nothing else."""
-    alias = faces_alias(server)
+def remove_space(server: MilvusServer, space: str) -> None:
+    """Remove the faces, or the parts, that pushes brought to a server, and nothing else."""
+    alias = space_alias(server, space)
     if current_collection(server, alias) is not None:
         server.ask("drop_alias", alias)
     for name in _collections(server, f"{alias}_"):
@@ -126,7 +136,7 @@ def forget_faces(address: str) -> str:
     """Remove the faces at an address; gives what is left there in a sentence, "" for nothing."""
     place = MilvusAddress.parse(address)
     try:
-        remove_faces(MilvusServer(place, patience=milvus.PATIENCE))
+        remove_space(MilvusServer(place, patience=milvus.PATIENCE), FACE)
     except ValueError as error:
         return (
             f"Faces with their vectors are still at {address}, in the collections {place.name}_smoothap_{FACE}_*: "
@@ -162,16 +172,31 @@ def _photos(album: Album, server: MilvusServer) -> _Items:
     )  # fmt: skip
 
 
-def _faces(album: Album, server: MilvusServer) -> _Items:
+def _parts(album: Album, server: MilvusServer) -> _Items | None:
+    space = album.region_space()
+    regions, settings = space.regions(album), space.settings()
+    ids, texts = part_ids(album.photos.ids, regions), dict.fromkeys(("folder", "label", "camera"), "")
+
+    def fields(rows: np.ndarray) -> list[dict[str, Any]]:
+        parts = (divmod(one, PARTS) for one in ids[rows].tolist())
+        return [{**texts, "day": UNDATED, "columns": {"photo": photo, "part": part}} for photo, part in parts]
+
+    return None if not len(ids) else _Items(
+        REGION, space_alias(server, REGION), settings.uid, regions.content, settings.file, ids, int(ids.max()) + 1,
+        regions.as_vectors(), fields, None,
+    )  # fmt: skip
+
+
+def _faces(album: Album, server: MilvusServer) -> _Items | None:
     faces = album.face_space().faces(album)
 
     def fields(rows: np.ndarray) -> list[dict[str, Any]]:
         texts = dict.fromkeys(("folder", "label", "camera"), "")
         return [{**texts, "day": UNDATED, "columns": {"photo": photo}} for photo in faces.photos[rows].tolist()]
 
-    return _Items(
-        FACE, faces_alias(server), faces.uid, faces.content, None, faces.ids,
-        int(faces.ids.max(initial=-1)) + 1, faces.vectors, fields, None,
+    return None if not len(faces.ids) else _Items(
+        FACE, space_alias(server, FACE), faces.uid, faces.content, None, faces.ids, int(faces.ids.max()) + 1,
+        faces.vectors, fields, None,
     )  # fmt: skip
 
 
