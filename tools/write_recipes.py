@@ -4,6 +4,7 @@ python tools/write_recipes.py
 """
 
 import ast
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -37,12 +38,16 @@ def recipes_by_row() -> dict[str, Path]:
     return {name: files[name] for name in sorted(files, key=lambda name: (name in ELSEWHERE, summary_of(files[name])))}
 
 
+def name_of(function: object) -> str:
+    """What a function is called; one that a recipe does not have is called nothing."""
+    return getattr(function, "__name__", "")
+
+
 def set_of(recipe: Recipe) -> str:
     """The name of the set that a recipe opens."""
-    opened = recipe.data
-    if isinstance(opened, partial):
-        return "vggface2-aligned" if opened.keywords.get("aligned") else opened.func.__name__
-    return opened.__name__.replace("_", "-")
+    if isinstance(recipe.data, partial):
+        return "vggface2-aligned"
+    return name_of(recipe.data).replace("_", "-")
 
 
 def images_seen(recipe: Recipe) -> int:
@@ -51,11 +56,11 @@ def images_seen(recipe: Recipe) -> int:
     images = (PAPER[split] if split.startswith("vehicle-id") else RELEASE.get(split, PAPER[split])).images
     seen = 0
     for name, config in recipe.configs().items():
-        batches = recipe.batches.get(name) if isinstance(recipe.batches, dict) else recipe.batches
+        batches = name_of(recipe.batches.get(name) if isinstance(recipe.batches, Mapping) else recipe.batches)
         if config.steps is not None:
             seen += config.steps * config.batch_size
-        elif batches is not None and batches.__name__ in BATCHES:
-            seen += config.epochs * BATCHES[batches.__name__] * config.batch_size
+        elif batches in BATCHES:
+            seen += config.epochs * BATCHES[batches] * config.batch_size
         else:
             seen += config.epochs * images
     return seen
