@@ -105,6 +105,27 @@ def odd_batches() -> None:
         )
 
 
+def large_memory() -> None:
+    """256 queries against a memory of 60,000 vectors in 100 classes, as a multiple of the product with it."""
+    generator = torch.Generator().manual_seed(0)
+    queries = torch.randn(256, DIMENSION, generator=generator).requires_grad_()
+    memory = torch.randn(60_000, DIMENSION, generator=generator)
+    labels, memory_labels = (torch.randint(0, 100, (rows,), generator=generator) for rows in (256, 60_000))
+    upstream = torch.randn(256, 60_000)
+
+    def product_with_memory() -> None:
+        queries.grad = None
+        (queries @ memory.T).backward(upstream)
+
+    def loss_with_memory() -> None:
+        queries.grad = None
+        SmoothAP()(queries, labels, ref_emb=memory, ref_labels=memory_labels).backward()
+
+    seconds = take_turns({"product": product_with_memory, "loss": loss_with_memory}, rounds=5)
+    name = "256 x 60,000, 600 positives each"
+    print(f"  {name:<36}{milliseconds(seconds, 'loss'):9.1f} ms{ratio(seconds, 'loss', 'product'):8.2f}", flush=True)
+
+
 def against_peers() -> None:
     """The authors' code and pytorch-metric-learning at batch 384, |P| = 4."""
     from pytorch_metric_learning.losses import FastAPLoss, SmoothAPLoss
@@ -178,6 +199,7 @@ def main() -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     rows = against_the_product(options.quick)
     odd_batches()
+    large_memory()
     against_peers()
     memory()
     if options.plot:

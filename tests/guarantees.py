@@ -153,13 +153,13 @@ GUARANTEES = {
         "a served album may change",
         "serve under mixed and hanging clients while index adds and removes photos, the model's folder is replaced and "
         "the disk fills and empties",
-        "one hour: every answer is of one version, nothing leaks, the album equals one made from nothing",
+        "half an hour: every answer is of one version, nothing leaks, the album equals one made from nothing",
         covers=("server", "album", "metrics"),
     ),
     23: Guarantee(
-        "a training survives what happens in an hour",
+        "a training survives what happens in half an hour",
         "SIGTERM, SIGKILL, a full disk, killed data workers and a second process in the same folder, at random moments",
-        "one hour; weights, checkpoint, metrics and reports equal to the undisturbed run, nothing left behind",
+        "half an hour; weights, checkpoint, metrics and reports equal to the undisturbed run, nothing left behind",
         covers=_TRAINING,
     ),
     24: Guarantee(

@@ -158,11 +158,12 @@ def is_valid(number: int, results: dict[str, Any]) -> bool:
 
 
 def keep(number: int, row: dict[str, Any]) -> None:
-    """Put a result into the file and the page, with the day and the commit; changes not committed yet are a +."""
+    """Put a result into the file and the page, with the day and the commit; code that is not committed yet is a +."""
     results = read_results()
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--exclude=*", "--dirty=+"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.strip()
+    short = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(short, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    changed = ["git", "diff", "--quiet", "HEAD", "--", "src", "tests", "pyproject.toml", "constraints.txt"]
+    commit += "+" if subprocess.run(changed, cwd=ROOT, check=False).returncode else ""
     results[str(number)] = {**row, "day": datetime.date.today().isoformat(), "commit": commit}
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     write_page(results)

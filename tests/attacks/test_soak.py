@@ -26,7 +26,7 @@ from PIL import Image
 from smoothap.album import Album, update
 from smoothap.models import Embedder
 
-SECONDS = int(os.environ.get("SMOOTHAP_SOAK_SECONDS", short_or_long(5, 3_600)))
+SECONDS = int(os.environ.get("SMOOTHAP_SOAK_SECONDS", short_or_long(5, 1_800)))
 CLIENTS = short_or_long(4, 12)
 TESTS = Path(__file__).parent.parent
 JSON = {"content-type": "application/json"}

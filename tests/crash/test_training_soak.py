@@ -16,7 +16,7 @@ TESTS = Path(__file__).parent.parent
 @pytest.mark.guarantee(23)
 @pytest.mark.skipif(sys.platform != "linux", reason="forks, and finds the workers of a process in /proc")
 def test_a_training_disturbed_in_every_way_ends_as_the_undisturbed_one(tmp_path, measured):
-    seconds = short_or_long(3, 3600)  # and until each kind has come
+    seconds = short_or_long(3, 1_800)  # and until each kind has come
     source = os.pathsep.join([str(TESTS), str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(
         [sys.executable, str(Path(__file__).parent / "training_victim.py"), str(tmp_path), str(seconds), "0"],
