@@ -20,7 +20,7 @@ query            not in its own ranking   not in its own ranking (--include-quer
 model            not said                 the last epoch (--validation-fraction 0.1: best)
 precision        not said                 float32 without TF32
 
-The code for faces was not released. "guess" marks what nobody has told; what is in brackets is an option.
+The code for faces was not released. "guess" marks what nobody published; what is in brackets is an option.
 
 This runs three trainings, each in a folder of its own, and prints one table at the end. If you interrupt it, --resume
 continues where it stopped.

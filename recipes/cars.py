@@ -1,4 +1,4 @@
-"""Cars-196, which the paper has not: ResNet-50, batch 112, images of 160 x 160, Smooth-AP and Proxy NCA beside it.
+"""Cars-196, which the paper does not use: ResNet-50, batch 112, images of 160 x 160, Smooth-AP and Proxy NCA beside it.
 
 Paper   none. Recall@1 / 2 / 4 / 8 of others with ResNet-50, 128 numbers and images of 224 x 224, best epoch on the test
         (Confusezius/Deep-Metric-Learning-Baselines): Margin 79.3 87.1 92.1 95.4, Proxy NCA 80.0 87.2 91.8 95.1

@@ -17,7 +17,7 @@ query            not in its own ranking  not in its own ranking (--include-query
 model            not said                the last epoch (--validation-fraction 0.1: best)
 precision        not said                float32 without TF32
 
-The code for faces was not released. "guess" marks what nobody has told; what is in brackets is an option.
+The code for faces was not released. "guess" marks what nobody published; what is in brackets is an option.
 
 The paper's ArcFace network was trained on VGGFace2. Of the public ones, two were: an ONNX file of an iresnet50 in
 InsightFace's model zoo (partial FC), which FILE may be, and the VGG2-ResNet50-Arcface of its IJB pack, in MXNet's

@@ -21,7 +21,7 @@ model            not said                 the last epoch (--validation-fraction 
 precision        not said                 float32 without TF32
 
 This runs two trainings, each in a folder of its own, and prints one table at the end; --loss contrastive runs that one
-alone. The code for faces was not released. "guess" marks what nobody has told: recipe:inaturalist-baselines says why
+alone. The code for faces was not released. "guess" marks what nobody published: recipe:inaturalist-baselines says why
 the paper's triplets are probably soft-hard. recipe:faces-senet50-baselines has the rows on the left of the table.
 """
 

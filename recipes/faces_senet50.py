@@ -17,7 +17,7 @@ query            not in its own ranking   not in its own ranking (--include-quer
 model            not said                 the last epoch (--validation-fraction 0.1: best)
 precision        not said                 float32 without TF32
 
-The code for faces was not released. "guess" marks what nobody has told; what is in brackets is an option.
+The code for faces was not released. "guess" marks what nobody published; what is in brackets is an option.
 
 Without --test-on, the network is tested on VGGFace2 only. You can test it on IJB-C later, with
 smoothap evaluate --model runs/senet50/model --data ijbc:DIR.

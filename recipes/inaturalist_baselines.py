@@ -31,7 +31,7 @@ precision        not said                    float32, TF32 as torch      float32
     FaceNet's: smoothap train recipe:inaturalist-224 --loss triplet.
 
 This runs four trainings, each in a folder of its own, and prints one table at the end; --loss proxy-nca runs that one
-alone. In the code of the second column FastAP's authors trained too. "guess" marks what nobody has told. Whether the
+alone. In the code of the second column FastAP's authors trained too. "guess" marks what nobody published. Whether the
 paper ran the AP loss or the recall loss of Blackbox's authors is not said either: smoothap train recipe:inaturalist-224
 --loss blackbox-recall trains with the other.
 """

@@ -18,7 +18,7 @@ query            not in its own ranking     one of its positives    not in its o
 model            not said                   best epoch on the test  the last epoch (--validation-fraction 0.1: best)
 precision        not said                   float32, TF32 as torch  float32 without TF32
 
-Options in brackets do it in the other way; "guess" marks what nobody has told. To train as the released code does, add
+Options in brackets do it the other way; "guess" marks what nobody published. To train as the released code does, add
 --weight-decay 4e-4 --crops released --include-query.
 A remark in the released code says that the paper's best results need SGD at a rate of 0.05; it has SGD without
 momentum: --optimiser sgd --learning-rate 0.05 --momentum 0.

@@ -11,6 +11,8 @@ GENERATED = {  # by the programs of tools/
     "docs/api.md",
     "docs/commands.md",
     "docs/guarantees.md",
+    "docs/packages.md",
+    "docs/recipes.md",
     "docs/analyses/index.md",
     "docs/comparisons/index.md",
 }

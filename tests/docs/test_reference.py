@@ -6,6 +6,8 @@ import pytest
 import write_api
 import write_commands
 import write_comparisons
+import write_packages
+import write_recipes
 from doc_pages import ROOT, DocPage
 
 from smoothap._core.extras import ensure_torchvision
@@ -29,6 +31,15 @@ def test_the_tables_of_the_comparisons_are_those_of_their_runs():
     assert write_comparisons.PAGE.read_text(encoding="utf-8") == write_comparisons.page(), (
         "run: python tools/write_comparisons.py"
     )
+
+
+def test_the_page_of_recipes_is_that_of_the_recipes():
+    pytest.importorskip("pytorch_metric_learning")
+    assert write_recipes.PAGE.read_text(encoding="utf-8") == write_recipes.page(), "run: python tools/write_recipes.py"
+
+
+def test_the_page_of_packages_is_that_of_the_source():
+    assert write_packages.PAGE.read_text(encoding="utf-8") == write_packages.page(), "run: tools/write_packages.py"
 
 
 def test_a_method_that_several_losses_inherit_is_described_once():

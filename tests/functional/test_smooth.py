@@ -34,6 +34,27 @@ def test_the_gradient_with_respect_to_scores_is_right(tau):
     assert torch.autograd.gradcheck(lambda s: smooth_ap(s, relevant, tau)[1:], (scores,), eps=1e-7 * tau, atol=1e-5)
 
 
+def test_the_gradient_is_the_formula_of_the_maths():
+    """What docs/maths.md says, by hand, in its symbols."""
+    tau, scores = 0.05, torch.rand(9, dtype=torch.float64, requires_grad=True)
+    positive = torch.tensor([1, 0, 1, 0, 0, 1, 0, 0, 0], dtype=torch.bool)
+    smooth_ap(scores, positive, tau).backward()
+
+    s, right, wrong = scores.detach(), positive.nonzero()[:, 0], (~positive).nonzero()[:, 0]  # P, N
+    sigmoid = torch.sigmoid((s[None, :] - s[:, None]) / tau).fill_diagonal_(0)  # G(D_ij), row i, column j
+    slope = sigmoid * (1 - sigmoid) / tau  # g_ij
+    among, above = sigmoid[right][:, right].sum(1), sigmoid[right][:, wrong].sum(1)
+    a, r = 1 + among, 1 + among + above
+    pull, push = above / (len(right) * r**2), -a / (len(right) * r**2)
+
+    gradient = torch.zeros_like(s)
+    gradient[wrong] = push @ slope[right][:, wrong]
+    gradient[right] = pull @ slope[right][:, right]
+    gradient[right] -= push * slope[right][:, wrong].sum(1) + pull * slope[right][:, right].sum(1)
+    assert torch.allclose(smooth_ap(s, positive, tau), (a / r).mean())
+    assert torch.allclose(scores.grad, gradient)
+
+
 def test_both_paths_give_the_same_ap_and_gradient_in_float32(core_path):
     scores, relevant = random_scores(5, queries=30, items=200, dtype=torch.float32)
     relevant[3] = False

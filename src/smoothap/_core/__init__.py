@@ -1,3 +1,3 @@
-"""What the core's arithmetic rests on: threads, compiled kernels, products in full float32."""
+"""Devices, precision, threads, files, progress and processes under torchrun: what the other packages rest on."""
 
 __all__: list[str] = []  # its modules are for the other packages alone

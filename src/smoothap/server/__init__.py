@@ -1,4 +1,4 @@
-"""The query-by-example page: a server for one album or two, and the page it shows.
+"""The page over an album or two, and the one API that it and programs use.
 
 `app.create_app` is the application and `run.run_server` serves it. Nothing is imported here: the process that
 decodes photos has to stay small.
