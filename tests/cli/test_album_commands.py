@@ -230,7 +230,7 @@ def test_what_is_missing_is_said(place, album, capsys, tmp_path):
 def test_without_a_model_the_default_network_is_taken_and_named(place, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("smoothap.album.ingest.ARCHITECTURE", str(place / "model"))
     said = run(capsys, "index", place / "photos", "--out", tmp_path / "new")
-    assert f"The network is {place / 'model'}, which is taken where no --model is given" in said
+    assert f"The network is {place / 'model'}, the default" in said
     assert "The network is" not in run(capsys, "index", place / "photos", "--out", tmp_path / "new")
 
 

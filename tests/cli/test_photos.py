@@ -43,7 +43,7 @@ def test_the_album_has_a_place_of_its_own_that_is_said(place, capsys, monkeypatc
     album = album_place(place / "My photos")
     assert f"Album   {album}" in said
     assert "6 photos, 6 added" in said
-    assert "which is taken where no --model is given" in said
+    assert "the default" in said
     assert album.is_relative_to(place / "XDG_DATA_HOME" / "smoothap" / "albums")
     assert album.name.startswith("My-photos-")
     assert sorted(path.name for path in (place / "My photos").iterdir()) == ["class0", "class1", "class2"]

@@ -145,10 +145,10 @@ def _print_shard(given: int, embedded: int, out: Path, as_json: bool) -> None:
 
 
 def about_network(name: str) -> str:
-    """What there is to know of the network that is taken for a new album where none is given."""
+    """What to know about the network that a new album takes by default."""
     return (
-        f"The network is {name}, which is taken where no --model is given: it knows the things of everyday photos. One "
-        "that you train (smoothap train) knows your own."
+        f"The network is {name}, the default: it knows everyday things. A network "
+        "that you train (smoothap train) knows your own things; give it as --model."
     )
 
 

@@ -69,8 +69,8 @@ class TrainingConfig:
     memory_after
         Steps before the first of them is kept.
     precision
-        Of the network: auto is float16 on a GPU where the loss bears it, and float32 elsewhere; tf32 rounds the inputs
-        of float32 products to 10 bits on an NVIDIA GPU, float32 itself does not.
+        Of the network: auto is float16 on a GPU when the loss tolerates the rounding, else float32; tf32 rounds the
+        inputs of float32 products to 10 bits on an NVIDIA GPU, float32 itself does not.
     seed
         Chooses the batches, the views, the classes to validate and the new weights.
     checkpoint_every

@@ -20,7 +20,7 @@ FLOAT16_NOISE = 0.001  # of score differences, as measured; bfloat16 has ten tim
 
 
 def network_precision(config: TrainingConfig, loss: nn.Module, device: torch.device) -> torch.dtype:
-    """The float that the network computes in; "auto" is float16 on a GPU where the loss bears it, float32 elsewhere."""
+    """The float that the network computes in; "auto" is float16 on a GPU when the loss tolerates it, else float32."""
     if config.precision != "auto":
         return torch.float32 if config.precision == "tf32" else getattr(torch, config.precision)
     bears: float | None = getattr(loss, "tolerated_noise", None)
