@@ -232,3 +232,10 @@ def test_sparse_and_one_byte_rows_are_refused_with_the_way_to_turn_them(rows, me
     for call in (lambda: SmoothAP()(rows, torch.arange(4)), lambda: evaluate(rows, torch.arange(4))):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.parametrize("name", ["labels", "positives"])
+def test_sparse_labels_and_masks_are_refused_with_the_way_to_turn_them(name):
+    given = {"labels": torch.eye(4, dtype=torch.long), "positives": torch.eye(4) > 0}[name].to_sparse()
+    with pytest.raises(ValueError, match=f"{name} is sparse.*to_dense"):
+        SmoothAP()(torch.eye(4), **{name: given})

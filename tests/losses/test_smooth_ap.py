@@ -51,7 +51,9 @@ def test_the_compiled_path_agrees_with_float64_in_value_and_gradient(seed, rows,
 
 
 @pytest.mark.parametrize("include_query", [False, True])
-@pytest.mark.parametrize("sizes", [(4,) * 150, (1, 2, 3, 50, 7, 1) * 12, (400, 1, 4), (300, 3, 200, 1) * 2])
+@pytest.mark.parametrize(
+    "sizes", [(4,) * 150, (1, 2, 3, 50, 7, 1) * 12, (400, 1, 4), (190, 2, 3, 2), (300, 3, 200, 1) * 2]
+)
 def test_batches_of_many_tiles_and_uneven_classes_agree_with_the_plain_path(sizes, include_query, monkeypatch):
     generator = torch.Generator().manual_seed(1)
     labels = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))

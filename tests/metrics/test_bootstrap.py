@@ -53,6 +53,23 @@ def test_the_interval_is_the_same_each_time_and_another_with_another_seed():
     assert report.interval(seed=1).low == pytest.approx(report.interval().low, abs=0.01)
 
 
+@pytest.mark.parametrize("classes", [0, 1, 2])
+@pytest.mark.filterwarnings("error")
+def test_fewer_than_three_classes_have_no_interval_and_show_nothing_clearly(classes):
+    vectors = np.random.default_rng(0).normal(size=(12, 5))
+    labels = np.arange(12) % classes if classes else np.arange(12)
+    report, better = evaluate(vectors, labels), evaluate(np.eye(12)[np.arange(12) % max(classes, 1)], labels)
+    assert np.isnan(report.interval().margin)
+    assert not better.compare(report).is_clear
+    assert "nan" in report.with_intervals()
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, float("nan")])
+def test_a_level_that_is_no_share_is_refused(level):
+    with pytest.raises(ValueError, match="level must be a share"):
+        report_of().interval(level=level)
+
+
 def test_classes_are_drawn_and_not_queries():
     """Ten copies of every query tell nothing new: the interval must stay as wide."""
     random = np.random.default_rng(0)

@@ -181,6 +181,8 @@ def test_a_set_without_any_positive_is_all_skipped(core_path):
         ({"recall_at": "5"}, "recall_at must be whole numbers"),
         ({"recall_at": None}, "recall_at must be whole numbers"),
         ({"recall_at": float("inf")}, "recall_at must be whole numbers"),
+        ({"block_size": 0}, "block_size must be a whole number from 1"),
+        ({"block_size": "all"}, "block_size must be a whole number from 1"),
         ({"ignore": np.zeros(5, bool)}, r"\(4,\) or \(4, 4\)"),
     ],
 )
@@ -195,6 +197,7 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(arguments, message):
         {"embeddings": np.ma.masked_equal(np.eye(4), 1)},
         {"labels": np.ma.masked_equal([0, 0, 1, 1], 1)},
         {"gallery": np.ma.array(np.eye(4), mask=np.eye(4)), "gallery_labels": [0, 1, 0, 1]},
+        {"relevance": np.ma.masked_equal([[0.5]], 0.5)},
         {"ignore": np.ma.masked_equal([True, False, False, False], True)},
     ],
 )

@@ -124,6 +124,15 @@ def test_a_graded_report_has_its_interval_and_survives_the_disk(tmp_path):
         ([0, 1, 2, 3], {"relevance": np.eye(3)}, "from 0 to 2"),
         ([0, 1, 2, 0], {"relevance": -np.eye(3)}, "0 or more"),
         (["a", "a\0", "b", "b"], {}, "NUL"),
+        ([0, 1, 2, 0], {"relevance": {0: 1}}, "relevance must be a table.*dict"),
+        ([0, 1, 2, 0], {"relevance": [[1, 0], [1]]}, "relevance must be a table.*list"),
+        ([0, 1, 2, 0], {"relevance": "abc"}, "relevance must be a table.*str"),
+        ([0, 1, 2, 0], {"relevance": np.eye(3) * 1j}, "relevance must be a table.*complex"),
+        ([0, 1, 2, 0], {"relevance": torch.eye(3).to_sparse()}, "relevance is sparse"),
+        ([["a", "b"], ["c"], [1], ["d"]], {}, "labels has 1 in row 2"),
+        ([[("a", "b")], ["c"], ["d"], ["e"]], {}, r"labels has \('a', 'b'\) in row 0"),
+        ([[1], [1], [2], [2]], {"gallery": np.eye(4), "gallery_labels": [["1"]] * 4}, "one kind for both"),
+        (np.eye(4, dtype=int), {"gallery": np.eye(4), "gallery_labels": [["1"]] * 4}, "one kind for both"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_a_sentence(labels, more, message):

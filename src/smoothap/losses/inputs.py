@@ -95,6 +95,7 @@ def _check_matrix(matrix: Tensor, name: str) -> None:
 
 def _check_labels(labels: Tensor, name: str, rows: int, of: str, several: bool = False) -> None:
     _check_tensor(labels, name)
+    refuse_layout(labels, name)
     if labels.shape != (rows,) and not (several and labels.ndim == 2 and len(labels) == rows and labels.shape[1] > 1):
         columns = ", or a row of 0 and 1 for each" if several else ""
         raise ValueError(
@@ -112,6 +113,7 @@ def _check_alone(labels: Tensor | None, indices_tuple: tuple[Tensor, ...] | None
 
 def _check_mask(positives: Tensor, queries: int, items: int) -> None:
     _check_tensor(positives, "positives")
+    refuse_layout(positives, "positives")
     if positives.dtype != torch.bool or positives.shape != (queries, items):
         raise ValueError(
             f"positives must be a mask of True and False with shape ({queries}, {items}), a row for each query, not "

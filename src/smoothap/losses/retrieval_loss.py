@@ -211,7 +211,7 @@ def _stream_symmetric(
         labels = labels.to(units.device, torch.long)
         sets = LabelledSets.of(labels[left], labels, None if request.include_query else left)
         weights = units.new_full((len(units),), 1 / with_positive) if weights is None else weights
-        rest = replace(request, with_reference_gradient=with_gradient)
+        rest = replace(request, with_gradient=with_gradient, with_reference_gradient=with_gradient)
         found = _stream_blocks(rest, units[left], units, sets, sets.counts, weights[left])
         values[left] = found[0]
         if gradient is not None and found[2] is not None and found[3] is not None:

@@ -80,7 +80,7 @@ def symmetric_smooth_ap(
         on_threads(
             kernels.gradient_of_scores, parts, tile.numpy(), corner, *known, totals, slopes, include_query, one_tile
         )
-        if one_tile:
+        if one_tile and len(tile) == batch:
             torch.mm(tile + tile.T, units, out=gradient)
         else:
             rows, columns = _sides(units, corner)

@@ -73,11 +73,17 @@ def class_intervals(
     """For each pair of values (c,) and weights (c,) of the same c classes: their ratio and its bootstrap interval.
 
     From `few_classes` on, the percentiles of the resampled ratios; with fewer, those of their distance in standard
-    errors (bootstrap-t), which does not take the spread of a handful of classes for the true one.
+    errors (bootstrap-t), which does not take the spread of a handful of classes for the true one. With fewer than
+    3, NaN.
     """
+    if not 0 < level < 1:
+        raise ValueError(f"level must be a share between 0 and 1, such as 0.95, not {level!r}")
     classes = len(sums[0][0])
-    if classes < 2:
-        return [Interval(float(values.sum() / weights.sum()), math.nan, math.nan) for values, weights in sums]
+    if classes < 3:  # a resample of two is the two, or one of them alone, which has no spread
+        return [
+            Interval(float(values.sum() / weights.sum()) if classes else math.nan, math.nan, math.nan)
+            for values, weights in sums
+        ]
     studentised = classes < few_classes
     columns = [_columns(values, weights)[: 5 if studentised else 2] for values, weights in sums]
     distinct, place = np.unique(np.concatenate(columns), axis=0, return_inverse=True)  # most have the same weights

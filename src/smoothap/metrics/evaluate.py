@@ -65,6 +65,8 @@ def evaluate(
     (1.0, {1: 1.0})
     """
     recall_at = _check_recall_at(recall_at)
+    if block_size is not None and (not isinstance(block_size, int | np.integer) or block_size < 1):
+        raise ValueError(f"block_size must be a whole number from 1, or None, not {block_size!r}")
     place = torch.device(device) if device is not None else device_of(embeddings)
     processes = Processes.here() if distributed else Processes()
     results = _Results(len(embeddings), recall_at, graded=relevance is not None)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from torch import Tensor
 
-from smoothap._core.devices import refuse_masked
+from smoothap._core.devices import refuse_layout, refuse_masked
 
 Labels: TypeAlias = (
     Tensor | np.ndarray | Sequence[int] | Sequence[str] | Sequence[Iterable[int]] | Sequence[Iterable[str]]
@@ -110,20 +110,31 @@ def _columns(labels: Labels, rows: int, name: str, of: str, numbers: dict[Any, i
     ]
     if len(several) != rows:
         raise ValueError(f"{name} has lists of names and single ones: give each row a list")
-    flat = np.array([each for row in several for each in row], object)
+    flat = np.fromiter((each for row in several for each in row), object)
     if len(flat):
-        _of_one_kind(flat, name)
+        _of_one_kind(flat, name, np.repeat(np.arange(rows), [len(row) for row in several]))
+        other = next(iter(numbers), flat[0])
+        if isinstance(other, str | bytes) != isinstance(flat[0], str | bytes):
+            raise ValueError(f"{name} has {flat[0]!r} and labels {other!r}: use one kind for both")
     return [np.array([numbers.setdefault(each, len(numbers)) for each in row], np.int64) for row in several]
 
 
 def checked_table(relevance: Any, classes: np.ndarray, item_classes: np.ndarray) -> np.ndarray:
     """A table (c, c) of gains, if the labels are its rows and columns."""
-    table = np.asarray(relevance.detach().cpu() if isinstance(relevance, Tensor) else relevance, np.float64)
+    refuse_masked(relevance, "relevance")
+    if isinstance(relevance, Tensor):
+        refuse_layout(relevance, "relevance")
+        relevance = relevance.detach().cpu()
+    wanted = "relevance must be a table (classes, classes) of what an item of one class is worth to a query of another"
+    try:
+        table = np.asarray(relevance)
+        if table.dtype.kind not in "fiubO":
+            raise TypeError(f"it holds {table.dtype}")
+        table = table.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{wanted}, which this {type(relevance).__name__} is not: {error}") from error
     if table.ndim != 2 or table.shape[0] != table.shape[1] or not (np.isfinite(table) & (table >= 0)).all():
-        raise ValueError(
-            f"relevance must be a table (classes, classes) of what an item of one class is worth to a query of "
-            f"another, 0 or more, not {table.shape}"
-        )
+        raise ValueError(f"{wanted}, 0 or more, not {table.shape}")
     for values in (classes, item_classes):
         if values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= len(table):
             raise ValueError(f"with relevance, labels are rows of that table: whole numbers from 0 to {len(table) - 1}")
@@ -144,11 +155,12 @@ def as_labels(labels: Labels, rows: int, name: str, of: str) -> np.ndarray:
     return values
 
 
-def _of_one_kind(labels: np.ndarray, name: str) -> np.ndarray:
-    """Refuse labels (n,) of several kinds, and what is no label, such as None or NaN."""
+def _of_one_kind(labels: np.ndarray, name: str, rows: np.ndarray | None = None) -> np.ndarray:
+    """Refuse labels (n,) of several kinds, and what is no label, such as None or NaN; rows (n,): whose they are."""
+    rows = np.arange(len(labels)) if rows is None else rows
     kinds = (str, bytes, (int, np.integer))
     kind = next((kind for kind in kinds if isinstance(labels[0], kind)), kinds)
-    for row, label in enumerate(labels):
+    for row, label in zip(rows, labels, strict=True):
         if not isinstance(label, kind):
             raise ValueError(
                 f"{name} has {label!r} in row {row}: labels must be whole numbers or strings, one kind for all rows; "
@@ -157,8 +169,8 @@ def _of_one_kind(labels: np.ndarray, name: str) -> np.ndarray:
     if kind not in (str, bytes):
         return labels
     end = "\0" if kind is str else b"\0"
-    for row in (row for row, label in enumerate(labels) if label.endswith(end)):
-        raise ValueError(f"{name} has {labels[row]!r} in row {row}: numpy drops the NUL at its end, so take it away")
+    for row, label in ((row, label) for row, label in zip(rows, labels, strict=True) if label.endswith(end)):
+        raise ValueError(f"{name} has {label!r} in row {row}: numpy drops the NUL at its end, so take it away")
     return labels.astype(str if kind is str else bytes)
 
 

@@ -95,7 +95,7 @@ class Report:
         differences = np.where(counted, mine - theirs, np.nan)
         (interval,) = class_intervals([self._summed(metric, differences)], level=level, seed=seed)
         paired = differences[~np.isnan(differences)]
-        won, lost = (float(np.mean(side)) for side in (paired > 0, paired < 0))
+        won, lost = (float(np.mean(side)) if len(side) else math.nan for side in (paired > 0, paired < 0))
         return Difference(*interval, won, lost)
 
     @property
