@@ -15,7 +15,7 @@ from smoothap.server.settings import Service
 @contextlib.contextmanager
 def served(albums, *, port=0, local=False, log=None, **options):
     """Serve albums on a port, or any that is free, for the length of the block; gives the port."""
-    service = Service(names=() if local else ("elsewhere",), **options)
+    service = Service(**{"names": () if local else ("elsewhere",), **options})
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))

@@ -80,7 +80,7 @@ def nginx(folder, backend):
 @pytest.mark.skipif(NGINX is None, reason="nginx is not here: apt install nginx, or set NGINX to the program")
 def test_behind_nginx_tls_ends_large_photos_pass_slow_clients_are_cut_and_the_token_works(tmp_path):
     album = pixel_album(tmp_path / "letters", letters="ARQ")
-    options = {"token": TOKEN, "hosts": frozenset({NAME}), "proxies": ("127.0.0.1",)}
+    options = {"token": TOKEN, "names": (NAME,), "proxies": ("127.0.0.1",)}
     with served({"letters": album}, **options) as backend, nginx(tmp_path, backend) as port:
         trust = ssl.create_default_context(cafile=tmp_path / "search.crt")
 
