@@ -35,6 +35,12 @@ def test_a_number_outside_its_range_is_refused_by_name(name):
         TrainingConfig(**{name: WRONG[name]})
 
 
+@pytest.mark.parametrize("name", ["learning_rate", "gamma", "weight_decay", "head_lr_multiplier", "loss_factor"])
+def test_a_number_that_no_float32_holds_is_refused_before_the_first_step(name):
+    with pytest.raises(ValueError, match=f"^{name} must be a number .*1,000,000, not 1e\\+300"):
+        TrainingConfig(**{name: 1e300})
+
+
 @pytest.mark.parametrize("minutes", [math.nan, -1, math.inf])
 def test_minutes_are_a_number_that_is_not_negative(minutes):
     with pytest.raises(ValueError, match="minutes must be a number from 0 on"):

@@ -27,6 +27,8 @@ WholeNumber = Annotated[int, Range(0)]
 Seed = Annotated[int, Range(0, 2**63 - 1)]
 Positive = Annotated[float, Range(0, open=True)]
 NotNegative = Annotated[float, Range(0)]
+Rate = Annotated[float, Range(0, 1_000_000, open=True)]  # far above any that learns, and products stay finite
+Factor = Annotated[float, Range(0, 1_000_000)]
 Share = Annotated[float, Range(0, 1)]
 
 

@@ -4,7 +4,18 @@ from dataclasses import asdict, dataclass, replace
 from math import cos, pi
 from typing import Annotated, Any, Literal, get_args
 
-from smoothap._core.numbers import Count, NotNegative, Positive, Range, Seed, Share, WholeNumber, check_numbers
+from smoothap._core.numbers import (
+    Count,
+    Factor,
+    NotNegative,
+    Positive,
+    Range,
+    Rate,
+    Seed,
+    Share,
+    WholeNumber,
+    check_numbers,
+)
 
 Optimiser = Literal["adam", "adamw", "sgd"]
 Schedule = Literal["steps", "cosine"]
@@ -82,7 +93,7 @@ class TrainingConfig:
     epochs: Count = 400
     steps: Count | None = None
     batch_size: Count = 384
-    learning_rate: Positive = 1e-5
+    learning_rate: Rate = 1e-5
     samples_per_class: Annotated[int, Range(2)] = 4  # with one image of a class a query has nothing to find
     by_size: bool = False
     tau: Positive = 0.01
@@ -92,12 +103,12 @@ class TrainingConfig:
     momentum: Annotated[float, Range(0, 0.9999)] = 0.9
     schedule: Schedule = "steps"
     milestones: tuple[WholeNumber, ...] = (200, 300)
-    gamma: Positive = 0.3
+    gamma: Rate = 0.3
     warm_up: WholeNumber = 0
-    weight_decay: NotNegative = 4e-5
+    weight_decay: Factor = 4e-5
     head_init: HeadInit = "random"
-    head_lr_multiplier: NotNegative = 1.0
-    loss_factor: NotNegative = 1.0
+    head_lr_multiplier: Factor = 1.0
+    loss_factor: Factor = 1.0
     clip: Positive | None = None
     micro_batch_size: Count | None = None
     memory_size: WholeNumber = 0
