@@ -53,6 +53,10 @@ def test_names_outside_are_safe_on_any_system_and_each_is_one_photos(odd):
     assert names[9].endswith(".jpeg")
 
 
+def test_a_photo_that_is_named_twice_is_taken_out_once(odd):
+    assert [original.name for original in originals(odd, ids=[1, 0, 1]).files] == ["PHOTO.jpg", "photo (2).jpg"]
+
+
 def test_a_zip_has_the_size_that_was_said_and_every_byte_in_it(odd, tmp_path):
     chosen = originals(odd, all_of(odd))
     content = b"".join(zip_pieces(chosen))

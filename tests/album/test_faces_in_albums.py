@@ -373,6 +373,14 @@ def test_a_photo_that_is_decoded_smaller_has_boxes_in_its_own_pixels(party, tmp_
     assert hit.box == pytest.approx((16, 16, 48, 48), abs=3)
 
 
+def test_one_group_alone_is_not_merged(people_album):
+    people, group = people_album.people, group_of(people_album, 0)
+    before = people.version
+    with pytest.raises(ValueError, match="at least two groups"):
+        people.merge([group.number, group.number])
+    assert people.version == before
+
+
 def test_two_names_are_not_merged_by_mistake(people_album):
     people = people_album.people
     people.name(group_of(people_album, 0).number, "Anna")

@@ -4,7 +4,7 @@ import json
 import os
 import pickle
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -12,6 +12,8 @@ import pytest
 from smoothap.album import Album, Filter, Learnt, Projection
 from smoothap.album.photos import RECORD
 from smoothap.album.postings import row_crc
+from smoothap.album.regions import Basis, RegionStore
+from smoothap.models.regions import PARTS
 
 
 class Payload:
@@ -277,3 +279,34 @@ def test_a_photo_behind_a_link_out_of_the_folder_is_not_opened(folder, tmp_path)
     with pytest.raises(ValueError, match="leads out of the photo folder"):
         album.photo_path(0)
     assert os.fspath(album.photo_path(1)).startswith(os.fspath(tmp_path))
+
+
+PARTS_SETTINGS = [
+    {"file": "x/../../../victim"}, {"file": 0.5}, {"size": "64"}, {"dimension": 0}, {"dimension": 7}, {"code": 4},
+    {"code": 1 << 40}, {"learnt_from": None}, {"uid": 3}, {"version": []}, {"transform": []}, {"transform": {}},
+    {"transform": {"mean": [0], "std": [1], "size": "big"}}, {"transform": {"mean": [], "std": [], "size": 1e999}},
+    {"another": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", PARTS_SETTINGS, ids=str)
+def test_settings_of_parts_of_the_wrong_kind_are_refused(folder, tmp_path, changes):
+    parts = np.eye(PARTS, 3, dtype=np.float32)[None]
+    store, uid = RegionStore(folder, create=True), Album.open(folder).store.settings().uid
+    basis = Basis.learnt(parts.reshape(-1, 3))
+    store.begin(uid, 64, basis, 1)
+    store.put({0: (b"", basis.coded(parts)[0])})
+    store.database.close()
+    (tmp_path / "victim").write_bytes(b"untouched")
+    with edited(folder / "regions" / "regions.db", loosely=False) as connection:
+        (text,) = connection.execute("SELECT value FROM setting WHERE name='settings'").fetchone()
+        value = json.dumps({**json.loads(text), **changes}).encode()
+        connection.execute("REPLACE INTO setting VALUES (?, ?, ?)", ("settings", value, row_crc(("settings", value))))
+    (folder / "regions" / "codes-x").mkdir()
+    with suppress(ValueError):
+        Album.open(folder).search(0, space="region")
+    with suppress(ValueError):
+        RegionStore(folder).put({1: (b"", basis.coded(parts)[0])})
+    with pytest.raises(ValueError, match="damaged"):
+        RegionStore(folder).basis()
+    assert (tmp_path / "victim").read_bytes() == b"untouched"

@@ -76,7 +76,7 @@ def test_searches_look_only_at_what_has_the_value(folder, capsys):
     app(["search", str(folder / "album"), "--id", "0", "--where", "brand=zeta"], result_action="return_value")
     printed = capsys.readouterr().out
     assert "2 of 6 photos pass the filter" in printed
-    with pytest.raises(ValueError, match="--where takes KEY=VALUE"):
+    with pytest.raises(ValueError, match="--where takes COLUMN=VALUE, such as brand=acme"):
         app(["search", str(folder / "album"), "--id", "0", "--where", "zeta"], result_action="return_value")
 
 

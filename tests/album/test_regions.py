@@ -403,6 +403,13 @@ def test_parts_of_an_earlier_album_in_the_folder_are_not_those_of_a_new_one(regi
     assert album.describe_regions(progress=False) == 30
 
 
+def test_a_size_of_parts_that_are_not_wanted_is_refused_before_anything_is_made(things, network, tmp_path):
+    for regions in (None, False):
+        with pytest.raises(ValueError, match="give --regions too"):
+            index_photos(things[0], tmp_path / "album", model=str(network), regions=regions, region_size=64)
+    assert not (tmp_path / "album").exists()
+
+
 def test_a_network_without_a_map_is_refused_before_anything_is_kept(things, tmp_path):
     model = Embedder("test_vit", None, pretrained=False).save(tmp_path / "model")
     with pytest.raises(ValueError, match="test_vit"):

@@ -115,3 +115,10 @@ def test_it_tells_its_address_answers_and_ends_on_ctrl_c(album):
         process.wait()
         process.stdout.close()
         process.stderr.close()
+
+
+@pytest.mark.parametrize("command", ["serve", "photos"])
+def test_a_port_that_is_none_is_refused(tmp_path, command):
+    Album.from_arrays(np.eye(2), path=tmp_path / "album")
+    with pytest.raises(ValueError, match="from 0 to 65535, not 99999"):
+        app([command, str(tmp_path / "album"), "--port", "99999"], result_action="return_value")

@@ -429,3 +429,17 @@ def test_a_long_answer_is_compressed_for_clients_that_take_it(client):
     assert [answer.headers.get("content-encoding") for answer in answers] == ["gzip", None]
     assert answers[0].json() == answers[1].json()
     assert int(answers[0].headers["content-length"]) < len(answers[1].content) / 2
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{", "The body is no JSON, from its letter 1 on: "),
+        (b"\xff", "The body cannot be read: send JSON, in UTF-8."),
+        (b'{"id": 1.5}', "id: Input should be a valid integer, "),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_refused_in_plain_words(client, body, said):
+    answer = client.post("/api/v1/albums/letters/search", content=body, headers={"content-type": "application/json"})
+    assert 400 <= answer.status_code < 500
+    assert answer.json()["detail"].startswith(said)

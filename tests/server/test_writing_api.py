@@ -67,6 +67,24 @@ def test_columns_of_the_table_filter_and_group(shop):
     assert sorted(photo["path"] for photo in listed["photos"]) == sorted(hit["path"] for hit in hits)
 
 
+def test_a_photo_that_is_sent_by_a_path_through_a_link_is_answered_with_its_id(shop, folder):
+    (folder / "photos" / "link").symlink_to(folder / "photos" / "class1")
+    answer = shop.post(PHOTOS, files=form(("link/new.png", photo_bytes(77))), headers=MAY_WRITE)
+    assert answer.status_code == 200
+    identity = answer.json()["ids"]["link/new.png"]
+    assert shop.get(f"{PHOTOS}/{identity}", headers=MAY_WRITE).json()["path"] == "class1/new.png"
+
+
+def test_text_where_a_photo_belongs_is_refused_in_plain_words(shop):
+    answer = shop.post(PHOTOS, files={"image": (None, "text")}, headers=MAY_WRITE)
+    assert answer.json()["detail"] == "image 0: it is a file of the form (in curl: -F image=@photo.jpg), and not text."
+    for box in ("a", "-1,0,1,1", "nan,0,1,1", "0,0,1", "0,0,inf,1", "9" * 1000):
+        answer = shop.post(
+            f"{SEARCH}/photo", files=form(("a.png", photo_bytes(1))), data={"box": box}, headers=MAY_WRITE
+        )
+        assert (answer.status_code, answer.json()["detail"][:24]) == (422, "A box is four numbers su")
+
+
 def test_nobody_writes_without_the_write_token(shop, client, folder):
     before = sorted(folder.rglob("*"))
     files = form(("new.png", photo_bytes(1)))

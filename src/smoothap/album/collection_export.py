@@ -98,7 +98,7 @@ def originals(album: Album, collections: Sequence[Collection] = (), ids: Iterabl
     files: list[Original] = []
     missing: dict[str, str] = {}
     taken: set[str] = set()
-    groups = [("", ids)]
+    groups = [("", dict.fromkeys(ids))]  # a photo that is named twice is one
     for collection in collections:
         folder = f"{_free(safe_name(collection.name), taken)}/" if len(collections) > 1 else ""
         missing.update(dict.fromkeys(collection.away, "not in the album any more"))

@@ -12,6 +12,7 @@ from smoothap.album.given_photos import GivenPhotos
 from smoothap.album.identity import ModelIdentity
 from smoothap.album.prepare import Embedded
 from smoothap.album.regions import FOLDER as REGIONS
+from smoothap.album.regions import RegionStore
 from smoothap.album.shards import (
     KNOWN,
     SHARDS,
@@ -103,6 +104,8 @@ def index_photos(
     if ray is not None and processes != 1:
         raise ValueError("Ray divides the work by itself: leave --processes out.")
     out, given = Path(out), GivenPhotos.open(str(photos), labels, columns)
+    if region_size is not None and not (RegionStore.is_in(out) if regions is None else regions):
+        raise ValueError("--region-size is for the parts of photos: give --regions too (in Python: regions=True).")
     unseen = [] if calibrate is None else _unseen_images(calibrate)
     walk = given.source.walk(out)
     network = _Network(model, size, weights, device, "float16" if float16 else FLOAT32, people is not False)

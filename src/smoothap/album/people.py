@@ -132,6 +132,8 @@ class People:
 
     def merge(self, groups: Sequence[int]) -> None:
         """Say that groups are one person, with the name that one of them has, if any."""
+        if len(set(groups)) < 2:
+            raise ValueError("Give at least two groups that are one person.")
         faces, said, _ = self._current()
         rows = [faces.rows_of(self.group(group).faces).tolist() for group in groups]
         people = [self._person_of(said, some) for some in rows]

@@ -35,6 +35,7 @@ from smoothap.album.database import SETTING, Database, Form, placeholders
 from smoothap.album.growing import mapped
 from smoothap.album.postings import row_crc
 from smoothap.album.vectors import StoredVectors, unit_vectors
+from smoothap.data.transforms import Transform
 from smoothap.models.regions import PARTS
 
 REGION = "region"  # the space of parts
@@ -107,6 +108,18 @@ class RegionSettings:
     transform: dict[str, Any] | None = None  # of the views, where they are those of whole photos
     version: int = 0  # counts changes
     file: int = 1
+
+    def __post_init__(self) -> None:
+        numbers = (self.size, self.dimension, self.code, self.learnt_from, self.version, self.file)
+        if not (
+            all(type(value) is int and 0 <= value < 1 << 60 for value in numbers)
+            and self.dimension > 0
+            and _NORM.itemsize < self.code <= _DIMENSION + _NORM.itemsize
+            and isinstance(self.uid, str)
+        ):
+            raise ValueError("a setting is of the wrong kind")
+        if self.transform is not None:
+            Transform.from_dict(self.transform).test_corners(4, 3)  # as for the box of a part
 
     @property
     def codes(self) -> str:
@@ -190,7 +203,10 @@ class RegionStore:
 
     def _settings(self, connection: sqlite3.Connection) -> RegionSettings | None:
         value = self.database.setting(connection, "settings")
-        return None if value is None else RegionSettings(**json.loads(value))
+        try:
+            return None if value is None else RegionSettings(**json.loads(value))
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise self.database.damaged("its settings") from error
 
     def basis(self) -> Basis:
         """What parts are coded by."""
@@ -198,7 +214,12 @@ class RegionStore:
             settings, value = self._settings(connection), self.database.setting(connection, "basis")
         if settings is None or value is None:
             raise self.database.damaged("it has no basis")
-        rows = np.frombuffer(value, "<f4").reshape(-1, settings.dimension)
+        shape = 1 + settings.code - _NORM.itemsize, settings.dimension
+        if not isinstance(value, bytes) or len(value) != 4 * shape[0] * shape[1]:
+            raise self.database.damaged("a basis of another size than its codes")
+        rows = np.frombuffer(value, "<f4").reshape(shape)
+        if not np.isfinite(rows).all():
+            raise self.database.damaged("a basis that is not of numbers")
         return Basis(rows[0], rows[1:])
 
     def seen(self) -> dict[int, bytes]:
@@ -212,7 +233,7 @@ class RegionStore:
         for *row, crc in rows:
             if row_crc(row) != crc:
                 raise self.database.damaged(f"the row of photo {row[0]}")
-            if row[1] < 0:
+            if not all(type(row[place]) is int for place in (0, 1, 3)) or not 0 <= row[1] < 1 << 31:
                 raise self.database.damaged("a slot that is none")
         return [(photo, slot, sha256, codes) for photo, slot, sha256, codes, _ in rows]
 

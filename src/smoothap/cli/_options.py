@@ -194,9 +194,9 @@ def check_network_options(model: str, **options: object) -> None:
             )
 
 
-def key_values(words: Sequence[str], option: str) -> dict[str, str]:
-    """What a repeated option gives in the form KEY=VALUE, by name."""
+def key_values(words: Sequence[str], option: str, form: str) -> dict[str, str]:
+    """What a repeated option gives as NAME=VALUE, by name; `form` says it in an error, such as GROUP=NAME."""
     for word in words:
         if not all(word.partition("=")):
-            raise ValueError(f"{option} takes KEY=VALUE, such as margin=0.1, not {word!r}")
+            raise ValueError(f"{option} takes {form}, not {word!r}.")
     return dict(word.split("=", 1) for word in words)

@@ -74,7 +74,7 @@ def people(
             raise SystemExit(1)
         return
     known = opened.people
-    for group, words in key_values(name, "--name").items():
+    for group, words in key_values(name, "--name", "GROUP=NAME, such as 12=Anna").items():
         known.name(_number(group), words)
     for words in merge:
         known.merge([_number(word) for word in words.split(",")])

@@ -104,7 +104,8 @@ def index(
     from smoothap.album.ingest import embed_shard, index_photos
 
     if shard is not None:
-        if processes != 1 or ray is not None or calibrate is not None or labels is not None or people or regions:
+        others = (ray, calibrate, labels, region_size)
+        if processes != 1 or people or regions or any(one is not None for one in others):
             raise ValueError("A shard is embedded by one process, and no more is done: leave out the other options.")
         place = str(chosen_device(device))
         _print_shard(

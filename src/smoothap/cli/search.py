@@ -62,7 +62,7 @@ class Only:
 
         since = None if self.since is None else day(self.since)
         until = None if self.until is None else day(self.until, last=True)
-        where = tuple(key_values(self.where, "--where").items())
+        where = tuple(key_values(self.where, "--where", "COLUMN=VALUE, such as brand=acme").items())
         collection, outside = self.collection, self.in_no_collection
         return Filter(self.folder, self.text, since, until, self.camera, collection, outside, where)
 

@@ -96,8 +96,6 @@ def serve(
     if not 1 <= processes <= 64:
         raise ValueError(f"--processes is how many processes answer, 1 to 64, not {processes}.")
     _check_tokens(token, write_token)
-    if not 0 <= port <= 65_535:
-        raise ValueError(f"A port is a number from 0 to 65535, not {port}.")
     if access_log not in (None, "-"):
         check_file(Path(access_log), "access.jsonl", "--access-log")
     service = Service(
@@ -154,6 +152,8 @@ def _check_tokens(*tokens: str | None) -> None:
 
 def listen(host: str, port: int) -> socket.socket:
     """Take the port before anything slow is loaded: whether it is free is known at once."""
+    if not 0 <= port <= 65_535:  # of a larger number, the system would take the rest
+        raise ValueError(f"A port is a number from 0 to 65535, not {port}.")
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()  # "::" takes visitors by IPv4 too

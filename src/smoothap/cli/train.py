@@ -145,7 +145,11 @@ def train(
     from smoothap.training import Interrupted, RunOptions, fine_tune, open_recipe, run_dry, run_recipe
     from smoothap.training.recipe_files import recipe_file
 
-    method = None if loss is None else _method(loss, options.key_values(loss_option, "--loss-option"))
+    method = (
+        None
+        if loss is None
+        else _method(loss, options.key_values(loss_option, "--loss-option", "KEY=VALUE, such as margin=0.1"))
+    )
     place = chosen_device(device)
     run = RunOptions(resume, minutes, str(place), options.chosen_workers(workers, place), tensorboard)
     finished: dict[str, FineTuned] = {}

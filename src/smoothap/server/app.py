@@ -46,6 +46,7 @@ _STATIC = Path(__file__).parent / "static"
 _SENTENCES = {  # for what the router says of itself
     "Not Found": "There is no such address here.",
     "Method Not Allowed": "This address does not take that method.",
+    "There was an error parsing the body": "The body cannot be read: send JSON, in UTF-8.",
 }
 # Not given as a model, which FastAPI would put under the media type of a route's own answer.
 _PROBLEM: dict[int | str, dict[str, Any]] = {
@@ -154,7 +155,7 @@ async def _answer_error(_: Request, error: Exception) -> Response:
         answer.headers.update(error.headers or {})
         return answer
     if isinstance(error, UnreadableImage):
-        return problem(422, f"This photo cannot be used: {error.reason}.")
+        return problem(422, f"This photo cannot be used: {error.reason.rstrip('.')}.")
     if isinstance(error, RequestValidationError):
         return problem(422, _sentence_of(error.errors()[0]))
     for kind, status in _STATUSES.items():
@@ -169,7 +170,11 @@ def _sentence_of(mistake: Mapping[str, Any]) -> str:
     """What pydantic says is wrong with a request, as a sentence."""
     first, *others = mistake["loc"] or ("",)
     place = others if others and first in ("body", "query", "path") else [first, *others]
-    where = " ".join(map(str, place))
+    where = " ".join(str(part) for part in place if not str(part).startswith("constrained-"))
+    if mistake["type"] == "json_invalid":
+        return f"The body is no JSON, from its letter {place[-1]} on: {mistake['ctx']['error']}."
     if mistake["type"] == "extra_forbidden":
         return f"There is no parameter {where!r} here: /api/openapi.json has those that there are."
+    if mistake["type"] == "value_error" and "UploadFile" in mistake["msg"]:
+        return f"{where}: it is a file of the form (in curl: -F {place[0]}=@photo.jpg), and not text."
     return f"{where or 'The request'}: {mistake['msg']}."

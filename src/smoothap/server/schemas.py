@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -38,6 +39,7 @@ Offset = Annotated[int, Field(ge=0, le=10_000_000)]
 Limit = Annotated[int, Field(ge=1, le=200)]
 
 _COLUMN_AND_VALUE = "^[^=]+="
+_BOX_TEXT = r"^[0-9.]{1,12}(,[0-9.]{1,12}){3}$"
 _RESERVED = ("id", "label", "path")  # which a photo has beside the columns of a table
 _EXAMPLE_HIT: dict[str, Any] = {
     "id": 7, "rank": 1, "score": 0.93, "path": "shoes/red.jpg", "label": "4711", "columns": {"brand": "acme"},
@@ -207,9 +209,9 @@ class PhotoSearchForm(SearchOptions):
     """A search with a photo from elsewhere, which is not kept."""
 
     image: UploadFile
-    box: str | None = Field(
+    # Its pattern is for those who read the description: what is wrong with a box is said by `part`, with an example.
+    box: Annotated[str, WithJsonSchema({"type": "string", "pattern": _BOX_TEXT})] | None = Field(
         None,
-        pattern=r"^[0-9.]{1,12}(,[0-9.]{1,12}){3}$",
         description="left,top,width,height of a part as shares of 1, such as 0.1,0.2,0.5,0.5",
     )
     preview: bool = Field(False, description="Answer with a small JPEG of the photo, if the browser cannot show it.")
@@ -224,7 +226,7 @@ class PhotoSearchForm(SearchOptions):
         except ValidationError:
             raise ValueError(
                 "A box is four numbers such as 0.1,0.2,0.5,0.5: left, top, width and height as shares from 0 to 1, the "
-                f"last two at least 0.005, not {self.box!r}."
+                f"last two at least 0.005, not {self.box[:100]!r}."
             ) from None
 
 

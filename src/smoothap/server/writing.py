@@ -1,6 +1,7 @@
 """Photos that programs add to an album over HTTP, and take out of it; each change is a new version of the album."""
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -31,13 +32,14 @@ def add_photos(
     A photo that cannot be read is refused before anything of it is written; one whose path is taken by other pixels
     takes its place. `label` and `columns` are those of all these photos. Where no photo is left, that is an error.
     """
-    root, refused, written, status = _root(served.album), dict[str, str](), list[str](), 422
+    root, refused, written, status = _root(served.album), dict[str, str](), dict[str, str](), 422
     for path, content in photos.items():
         try:
             target = place_for(path, root, served.album.folder)
             served.decoder.decode(content, side=256)
             write_atomically(target, content)
-            written.append(path)
+            # As the album finds it, whose paths lead through no link.
+            written[path] = Path(os.path.realpath(target.parent), target.name).relative_to(root.resolve()).as_posix()
         except UnreadableImage as error:
             refused[path] = error.reason
         except ValueError as error:
@@ -52,11 +54,11 @@ def add_photos(
             columns=None if not columns else lambda _: columns,
             progress=False,
         )
-        refused.update({path: reason for path, reason in report.unreadable.items() if path in written})
+        refused.update({path: report.unreadable[one] for path, one in written.items() if one in report.unreadable})
         return album
 
     album = _changed(served.album, take_in) if written else served.album
-    ids = {path: album.photos.id_of(path) for path in written if path not in refused}
+    ids = {path: album.photos.id_of(one) for path, one in written.items() if path not in refused}
     if not ids:
         raise HTTPException(status, f"Nothing was added. {_reasons(refused)}")
     return schemas.Written(version=album.version, ids=ids, refused=refused)
