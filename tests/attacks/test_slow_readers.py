@@ -101,10 +101,22 @@ def test_a_request_that_takes_too_long_is_given_up_and_the_stream_of_events_is_n
 
 
 def test_streams_of_events_are_bounded_and_take_no_place_from_others(album):
-    limits = Limits(streams=3, requests=4)
+    limits = Limits(streams=3, requests=3)
     asking = b"GET /api/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with served({"album": album}, limits=limits) as port, crowd(port, 3, asking) as streams:
         assert all(status_of(each) == 200 for each in streams)
         assert ask(port, "GET", "/api/v1/events")[0] == 503
         for _ in range(5):
             assert ask(port, "GET", "/api/v1/albums")[0] == 200
+
+
+def test_of_streams_that_are_asked_for_at_once_no_more_begin_than_there_is_room_for(album):
+    asking = b"GET /api/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with served({"album": album}, limits=Limits(streams=3)) as port, crowd(port, 12, asking) as streams:
+        assert sorted(status_of(each) for each in streams) == [200] * 3 + [503] * 9
+        assert ask(port, "GET", "/api/v1/albums")[0] == 200
+    with served({"album": album}, limits=Limits(streams=3)) as port:
+        for _ in range(3):  # a stream that its reader left makes room
+            with crowd(port, 3, asking) as streams:
+                assert all(status_of(each) == 200 for each in streams)
+            time.sleep(1.5)

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 
 from smoothap.album import Album
 from smoothap.album.watching import Watcher
+from smoothap.server import schemas
 from smoothap.server.batching import Batching
 from smoothap.server.decoder import Decoder
 from smoothap.server.learning import LearningJob
@@ -126,6 +127,8 @@ class Parts:
     metrics: Metrics
     service: Service
     streams: int = 0  # of events that are open
+    news: list[schemas.AlbumState] = field(default_factory=list)  # what they tell
+    looked: float = float("-inf")  # when that was looked up
 
 
 async def _parts(request: Request) -> Parts:

@@ -121,7 +121,8 @@ class _Bounded:
         self._got += number
         if not message.get("more_body", False):
             self._complete = True
-            self._work(True)
+            if not self._begun:  # what streams reads on, to see its visitor go, and is no work any more
+                self._work(True)
         return message
 
     async def send(self, message: Message) -> None:

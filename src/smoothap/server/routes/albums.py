@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.sse import EventSourceResponse
@@ -44,29 +44,38 @@ def copies(served: ChosenAlbum, offset: schemas.Offset = 0, limit: schemas.Limit
     return served.copies(offset, limit)
 
 
-async def _has_room(server: Server) -> None:
+async def _place(server: Server) -> AsyncGenerator[None]:
+    """Held until the stream has ended."""
     if server.streams >= server.service.limits.streams:
         raise HTTPException(503, "Too many pages wait for news here: try again in a while.")
+    server.streams += 1
+    try:
+        yield
+    finally:
+        server.streams -= 1
 
 
-@router.get("/events", response_class=EventSourceResponse, dependencies=[Depends(_has_room)])
+@router.get("/events", response_class=EventSourceResponse, dependencies=[Depends(_place)])
 async def events(request: Request, server: Server) -> AsyncIterable[list[schemas.AlbumState]]:
     """A stream of server-sent events, one whenever an album, its collections or its learning is not as it was.
 
     It ends after a quarter of an hour, and a browser then asks for it again.
     """
     end, before = time.monotonic() + server.service.limits.seconds_of_events, None
-    server.streams += 1
-    try:
-        while time.monotonic() < end and STOPPING not in request.scope:
-            served = await server.albums.current()
-            now = [_state_of(server, each) for each in served]
-            if now != before:
-                before = now
-                yield now
-            await asyncio.sleep(_EVERY)
-    finally:
-        server.streams -= 1
+    while time.monotonic() < end and STOPPING not in request.scope:
+        now = await _news(server)
+        if now != before:
+            before = now
+            yield now
+        await asyncio.sleep(_EVERY)
+
+
+async def _news(server: Parts) -> list[schemas.AlbumState]:
+    """How the albums are, looked up once for all streams."""
+    if time.monotonic() - server.looked >= _EVERY / 2:
+        server.news = [_state_of(server, each) for each in await server.albums.current()]
+        server.looked = time.monotonic()
+    return server.news
 
 
 def _state_of(server: Parts, served: ServedAlbum) -> schemas.AlbumState:
