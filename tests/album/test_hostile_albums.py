@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from smoothap.album import Album, Filter, Learnt, Projection
+from smoothap.album.growing import append
 from smoothap.album.photos import RECORD
 from smoothap.album.postings import row_crc
 from smoothap.album.regions import Basis, RegionStore
@@ -310,3 +311,19 @@ def test_settings_of_parts_of_the_wrong_kind_are_refused(folder, tmp_path, chang
     with pytest.raises(ValueError, match="damaged"):
         RegionStore(folder).basis()
     assert (tmp_path / "victim").read_bytes() == b"untouched"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_nothing_is_written_through_a_link_in_the_place_of_an_albums_file(folder, tmp_path, is_there):
+    victim, parts = tmp_path / "victim", np.eye(PARTS, 3, dtype=np.float32)[None]
+    if is_there:
+        victim.write_bytes(b"untouched")
+    basis, store = Basis.learnt(parts.reshape(-1, 3)), RegionStore(folder, create=True)
+    store.begin(Album.open(folder).store.settings().uid, 64, basis, 1)
+    (folder / "regions" / "codes-1").symlink_to(victim)
+    (folder / "vectors").symlink_to(victim)
+    with pytest.raises(ValueError, match="is a link"):
+        store.put({0: (b"", basis.coded(parts)[0])})
+    with pytest.raises(ValueError, match="is a link"):
+        append(None, folder, "vectors", [b"harm"], durable=False)
+    assert victim.read_bytes() == b"untouched" if is_there else not victim.exists()

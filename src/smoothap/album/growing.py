@@ -46,13 +46,20 @@ def length_of(connection: sqlite3.Connection, name: str) -> int:
     return 0 if row is None else row[0] + row[1]
 
 
+def is_to_be_made(file: Path) -> bool:
+    """Whether a file of an album is not there yet; a link is refused, since who writes would write where it leads."""
+    if file.is_symlink():
+        raise ValueError(f"{file} is a link, and nothing is written through one: put the file itself there.")
+    return not file.exists()
+
+
 def append(
     last: Block | None, folder: Path, name: str, pieces: Iterable[bytes | memoryview], *, durable: bool
 ) -> Growth:
     """Write bytes behind those that count, by the only writer, and bring them to the disk; `last` is the last block."""
     start, length, crc = last or (0, 0, 0)
     blocks: list[Block] = []
-    is_new = not (folder / name).exists()
+    is_new = is_to_be_made(folder / name)
     if (0 if is_new else (folder / name).stat().st_size) < start + length:
         raise _damaged(folder / name, "it is shorter than the album says")
     with (folder / name).open("w+b" if is_new else "r+b") as stream:

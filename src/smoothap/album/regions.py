@@ -32,7 +32,7 @@ import numpy as np
 
 from smoothap._core.files import sync
 from smoothap.album.database import SETTING, Database, Form, placeholders
-from smoothap.album.growing import mapped
+from smoothap.album.growing import is_to_be_made, mapped
 from smoothap.album.postings import row_crc
 from smoothap.album.vectors import StoredVectors, unit_vectors
 from smoothap.data.transforms import Transform
@@ -297,7 +297,7 @@ class RegionStore:
             settings, free = self._settings(connection), self.free_slots() if free is None else free
             assert settings is not None
             file, rows = self.folder / settings.codes, list[tuple[int, int, bytes, int]]()
-            is_new = not file.exists()
+            is_new = is_to_be_made(file)
             with file.open("w+b" if is_new else "r+b") as stream:
                 for photo, (sha256, codes) in found.items():
                     slot, content = next(free), codes.tobytes()
