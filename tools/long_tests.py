@@ -37,15 +37,17 @@ def run_tests(number: int, short: bool) -> dict[str, Any]:
         if not short:
             environment["SMOOTHAP_LONG"] = "1"
         command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-m", "guarantee"]
-        subprocess.run(command, cwd=ROOT, env=environment, check=False)
+        done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
         outcomes = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     kept = outcomes.get(str(number), [])
     failed = [each["test"] for each in kept if each["outcome"] == "failed"]
     passed = [each["test"] for each in kept if each["outcome"] == "passed"]
     measured = list(dict.fromkeys(words for each in kept for words in each["measured"]))
     passes = f"{len(passed)} test{'s' if len(passed) != 1 else ''} passed"
+    if done.returncode and not failed:
+        passes += f"; pytest ended with exit code {done.returncode}"
     return {
-        "kept": bool(passed) and not failed,
+        "kept": bool(passed) and not done.returncode,
         "measured": f"failed: {failed[0]}" if failed else "; ".join([passes, *measured]),
         "tests": sorted({re.sub(r"\[.*", "", test) for test in passed + failed}),
         "seconds": round(time.monotonic() - began),
@@ -58,15 +60,13 @@ def run_script(number: int) -> dict[str, Any]:
     script = Path(__file__).parent / BY_SCRIPT[number]
     result = subprocess.run([sys.executable, str(script)], cwd=ROOT, capture_output=True, text=True)
     lines = result.stdout.strip().splitlines() or [result.stderr.strip()[-300:]]
-    row = {
+    print("\n".join(lines[:-1]), result.stderr[-2000:] if result.returncode else "", flush=True)
+    return {
         "kept": result.returncode == 0,
         "measured": lines[-1],
         "tests": [f"tools/{script.name}"],
         "seconds": round(time.monotonic() - began),
     }
-    if result.returncode:
-        print(result.stdout[-3000:], result.stderr[-2000:])
-    return row
 
 
 def print_row(number: int, row: dict[str, Any]) -> None:
@@ -131,10 +131,11 @@ def main() -> None:
     known = read_results()
     wanted = [number for number in GUARANTEES if options.all or options.short or not is_valid(number, known)]
     for number in options.numbers or wanted:
+        commit = commit_here()
         rows[number] = run_script(number) if number in BY_SCRIPT else run_tests(number, options.short)
         print_row(number, rows[number])
         if not options.short:
-            keep(number, rows[number])
+            keep(number, {**rows[number], "commit": commit})
     broken = [number for number, row in rows.items() if not row["kept"]]
     print(f"{len(rows) - len(broken)} of {len(rows)} guarantees kept" + (f"; broken: {broken}" if broken else ""))
     sys.exit(1 if broken else 0)
@@ -157,14 +158,18 @@ def is_valid(number: int, results: dict[str, Any]) -> bool:
     return subprocess.run(unchanged, cwd=ROOT, check=False, capture_output=True).returncode == 0
 
 
-def keep(number: int, row: dict[str, Any]) -> None:
-    """Put a result into the file and the page, with the day and the commit; code that is not committed yet is a +."""
-    results = read_results()
+def commit_here() -> str:
+    """The commit that is checked out; with a + if code is changed that is not committed yet."""
     short = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(short, cwd=ROOT, capture_output=True, text=True).stdout.strip()
     changed = ["git", "diff", "--quiet", "HEAD", "--", "src", "tests", "pyproject.toml", "constraints.txt"]
-    commit += "+" if subprocess.run(changed, cwd=ROOT, check=False).returncode else ""
-    results[str(number)] = {**row, "day": datetime.date.today().isoformat(), "commit": commit}
+    return commit + ("+" if subprocess.run(changed, cwd=ROOT, check=False).returncode else "")
+
+
+def keep(number: int, row: dict[str, Any]) -> None:
+    """Put a result into the file and the page, with the day."""
+    results = read_results()
+    results[str(number)] = {**row, "day": datetime.date.today().isoformat()}
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     write_page(results)
 
