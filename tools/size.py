@@ -7,6 +7,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 25_000  # words written by hand
+AIMS = {  # lines of Python in packages that belong together
+    ("functional", "losses", "_core"): 2_500,
+    ("metrics",): 1_500,
+    ("data",): 2_400,
+    ("models",): 1_700,
+    ("training",): 2_000,
+    ("benchmark",): 2_200,
+    ("paper", "plots"): 2_200,
+    ("cli",): 1_800,
+    ("album",): 4_700,
+    ("server",): 2_300,
+}
+SOURCE_AIM, FILES_AIM, TESTS_AIM = 25_500, 220, 22_000
 GENERATED = {  # by the programs of tools/
     "docs/api.md",
     "docs/commands.md",
@@ -30,14 +43,19 @@ def words(file: Path) -> int:
 
 
 def main() -> None:
-    """Print a line for each package, the sums, and the words of the pages, written and generated."""
+    """Print a line for each group of packages with its aim, the sums, and the words of the pages."""
     source = ROOT / "src" / "smoothap"
-    packages = sorted(folder for folder in source.iterdir() if (folder / "__init__.py").is_file())
-    rows = [(package.name, *lines_and_files(package)) for package in packages]
-    rows += [("src", *lines_and_files(ROOT / "src"))]
-    rows += [(name, *lines_and_files(ROOT / name)) for name in ("tests", "tools", "benchmarks", "recipes")]
-    for name, lines, files in rows:
-        print(f"{name:<12}{lines:>8,} lines{files:>6,} files")
+    packages = {folder.name for folder in source.iterdir() if (folder / "__init__.py").is_file()}
+    assert packages == {name for group in AIMS for name in group}, "a package has no aim"
+    for group, aim in AIMS.items():
+        lines, files = lines_and_files(*(source / name for name in group))
+        print(f"{', '.join(group):<28}{lines:>8,} lines{files:>6,} files   aim {aim:>6,} lines")
+    lines, files = lines_and_files(ROOT / "src")
+    print(f"{'src':<28}{lines:>8,} lines{files:>6,} files   aim {SOURCE_AIM:>6,} lines in {FILES_AIM} files")
+    for name in ("tests", "tools", "benchmarks", "recipes"):
+        lines, files = lines_and_files(ROOT / name)
+        aim = f"   aim {TESTS_AIM:>6,} lines" if name == "tests" else ""
+        print(f"{name:<28}{lines:>8,} lines{files:>6,} files{aim}")
     pages = {
         file.relative_to(ROOT): words(file) for file in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     }
