@@ -7,15 +7,17 @@ import pytest
 from guarantees import GUARANTEES
 
 LOSS = "src/smoothap/losses/smooth_ap.py"
+CORE = "src/smoothap/_core/threads.py"  # which the loss imports
+OTHERS = "src/smoothap/server/app.py", "src/smoothap/_core/files.py"
 TEST = "tests/losses/test_smooth_ap.py"
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A repository with a file that guarantee 1 covers, a test of it, and a file that it does not cover."""
-    for name in (LOSS, TEST, "src/smoothap/server/app.py"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text("before")
+    """A repository with files that guarantee 1 covers, a test of it, and files that it does not cover."""
+    for name in (LOSS, CORE, TEST, *OTHERS):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("from smoothap._core.threads import pool" if name == LOSS else "before")
     monkeypatch.setattr(long_tests, "ROOT", tmp_path)
     git(tmp_path, "init", "-q")
     commit(tmp_path)
@@ -39,12 +41,14 @@ def is_valid(**changes):
 
 def test_a_result_is_valid_until_the_code_it_covers_or_its_test_changes(project):
     assert "losses" in GUARANTEES[1].covers
-    for changed in (LOSS, TEST):
+    for changed in (LOSS, CORE, TEST):
         valid = is_valid()
         assert valid()
-        (project / "src/smoothap/server/app.py").write_text(changed)
+        for other in OTHERS:
+            (project / other).write_text(changed)
         assert valid()
-        (project / changed).write_text("after")
+        with (project / changed).open("a") as file:
+            file.write("\nafter")
         assert not valid()
         commit(project)
         assert not valid()
