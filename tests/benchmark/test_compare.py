@@ -209,7 +209,7 @@ def test_other_images_are_not_mixed_into_a_comparison(plan, photos):
     plan.check_folder()
     moved = sorted(photos.rglob("*.png"))[0]
     moved.rename(moved.with_name("renamed.png"))
-    with pytest.raises(ValueError, match="holds a comparison of other images or classes than folder:.* has now"):
+    with pytest.raises(ValueError, match=r"holds a comparison of other images or classes than folder:.* has now"):
         plan.check_folder()
 
 
