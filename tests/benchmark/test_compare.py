@@ -204,6 +204,15 @@ def test_wrong_options_are_told_before_anything_runs(words, tmp_path, options, m
     assert not (tmp_path / "out").exists()
 
 
+def test_other_images_are_not_mixed_into_a_comparison(plan, photos):
+    plan.check_folder()
+    plan.check_folder()
+    moved = sorted(photos.rglob("*.png"))[0]
+    moved.rename(moved.with_name("renamed.png"))
+    with pytest.raises(ValueError, match=r"holds a comparison of other images or classes than folder:.* has now"):
+        plan.check_folder()
+
+
 def test_a_process_that_is_killed_or_raises_is_a_reason_and_is_not_tried_twice(plan, tmp_path, capsys):
     runner = TaskRunner(plan)
     for work, arguments, reason in [

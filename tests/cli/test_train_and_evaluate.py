@@ -62,6 +62,19 @@ def exit_code(*words):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        (("--milestones", 2), "--milestones is for --schedule steps: give both"),
+        (("--preset", "paper", "--momentum", 0.5), "--momentum is for --optimiser sgd: give both"),
+        (("--memory-after", 5), "memory_after is for past batches: give memory_size too"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(photos, tmp_path, words, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        smoothap("train", *words, "--data", f"folder:{photos}", "--out", tmp_path / "run", "--weights", "none")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
         (("--feature-views", 2), "--feature-views is for --frozen"),
         (("recipes/sop_384.py", "--frozen"), "--frozen is for trainings without a recipe"),
         (("--frozen", "--feature-views", -1), "at least 0, not -1"),

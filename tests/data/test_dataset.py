@@ -1,6 +1,8 @@
 """From a set to batches: equal for any number of workers, in memory or not, with bad images accounted for."""
 
+import errno
 import io
+import resource
 from functools import partial
 
 import numpy as np
@@ -77,6 +79,18 @@ def test_images_held_in_memory_give_the_same_batches_and_are_read_once(name, dat
     assert_equal(train(held), train(dataset_of(images, name, bad_limit=0.05)))
     assert reads == [7]  # to say why it cannot be read
     assert list(held.bad.reasons) == ["7.jpg"]
+
+
+def test_a_disk_that_fills_while_decoded_images_are_written_is_told_from_other_errors(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))  # as a full disk, a short write and then an error
+    try:
+        with pytest.raises(OSError, match="File too large") as raised:
+            decoded_once(image_set(), Transform("paper", 24), tmp_path / "decoded")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert raised.value.errno == errno.EFBIG
+    assert not list(tmp_path.iterdir())
 
 
 def test_each_place_of_a_batch_is_the_view_its_draw_asks_for(dataset_of):

@@ -15,7 +15,7 @@ def test_a_sheet_shows_the_images_of_both_splits(tmp_path, write_images):
 
 
 def test_an_unreadable_image_a_long_name_and_a_set_without_training_images_are_drawn_too(tmp_path, write_images):
-    write_images(tmp_path, [f"{'long' * 20}/1.png", "b/1.png"])
+    write_images(tmp_path, [f"{'long' * 20}/1.png", "two\nlines/1.png", "b/1.png"])
     (tmp_path / "b" / "1.png").write_bytes(b"no picture")
     test_only = Benchmark("toy", None, {"test": folder(tmp_path).tests["test"]})
     assert contact_sheet(test_only).mode == "RGB"

@@ -136,7 +136,9 @@ def test_a_face_for_senet_is_the_whole_box_in_training_and_test():
         assert torch.equal(view, resized) or torch.equal(view, resized.flip(2))
 
 
-@pytest.mark.parametrize("wrong", [{"name": "fast"}, {"channel_order": "GRB"}, {"size": 0}, {"min_crop_area": 1.5}])
+@pytest.mark.parametrize(
+    "wrong", [{"name": "fast"}, {"channel_order": "GRB"}, {"size": 0}, {"size": 10_001}, {"min_crop_area": 1.5}]
+)
 def test_a_wrong_setting_is_an_error_that_shows_it(wrong):
     with pytest.raises(ValueError, match=str(next(iter(wrong.values())))):
         Transform(**wrong)

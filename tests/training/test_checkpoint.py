@@ -57,6 +57,16 @@ class LearnedTemperature(nn.Module):
         return self.loss(embeddings * self.scale, labels, **further)
 
 
+@pytest.mark.parametrize("lost", ["model", "checkpoint-*.safetensors"])
+def test_a_half_copied_training_is_refused_before_it_goes_on(run, tmp_path, lost):
+    with pytest.raises(PowerCut):
+        run("cut", loss=cut_off(SmoothAP(), 4))
+    (gone,) = (tmp_path / "cut").glob(lost)
+    gone.rename(tmp_path / "gone")
+    with pytest.raises((ValueError, FileNotFoundError), match=r"No model in .*cut|has checkpoint.json but not chec"):
+        run("cut", resume=True, loss=cut_off(SmoothAP(), 1))
+
+
 def weights(folder):
     return {name: value.numpy().tobytes() for name, value in read_model(folder / "model")[0].items()}
 

@@ -175,6 +175,13 @@ def test_a_full_disk_is_a_sentence(benchmark, small_model, monkeypatch, cache):
         freeze(benchmark, small_model())
 
 
+def test_a_cache_that_cannot_be_written_is_a_sentence(benchmark, small_model, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(ValueError, match="where nothing can be written: let XDG_CACHE_HOME name another folder"):
+        freeze(benchmark, small_model())
+
+
 def test_unreadable_images_are_left_out_as_they_are_of_images(photos, small_model, tmp_path):
     victim, other = sorted(photos.rglob("*.png"))[:2]
     victim.write_bytes(b"no image")

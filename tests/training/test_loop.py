@@ -242,6 +242,7 @@ def test_tensorboard_gets_the_same_metrics(pattern_set, small_model, small_setti
     ("change", "message"),
     [
         ({"optimiser": "lion"}, "optimiser is one of adam, adamw, sgd, not 'lion'"),
+        ({"memory_after": 4}, "memory_after is for past batches: give memory_size too, or leave it out"),
         ({"momentum": 1.0}, "momentum must be a number from 0 to 0.9999, not 1.0"),
     ],
 )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _HERE = ("out", "device", "workers", "jobs")  # where and on what it runs, which changes no result
 _GROWING = ("methods", "seeds", "splits", "rounds", "chosen")  # what may be added to a comparison that was begun
+_IMAGES = "digests_of_images"  # in compare.json, beside the options
 _SEEDS = 1000  # of a split; those from `_SEARCH` on belong to its search
 _SEARCH = 900
 
@@ -200,17 +201,24 @@ class Plan:
 
     def check_folder(self) -> None:
         """Refuse a folder that holds a comparison with other options; leave a note of these in it."""
-        file, described = self.out / "compare.json", self.described()
+        benchmark = self.open_benchmark()
+        sets = [*([] if benchmark.train is None else [benchmark.train]), *benchmark.tests.values()]
+        file, described = self.out / "compare.json", {**self.described(), _IMAGES: [each.digest() for each in sets]}
         before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else described
         changes = [
             f"{name} was {before.get(name)} and is {described.get(name)}"
             for name in {**before, **described}
-            if name not in _GROWING and before.get(name) != described.get(name)
+            if name not in (*_GROWING, _IMAGES) and before.get(name) != described.get(name)
         ]
         if changes:
             raise ValueError(
                 f"{self.out} holds a comparison with other settings ({', '.join(changes)}): repeat its command, or "
                 "choose another --out"
+            )
+        if before.get(_IMAGES) != described[_IMAGES]:
+            raise ValueError(
+                f"{self.out} holds a comparison of other images or classes than {self.data} has now: choose another "
+                "--out, or bring back the images that were there"
             )
         write_atomically(file, json.dumps(described, indent=1) + "\n")
 
@@ -223,6 +231,7 @@ def read_plan(file: Path) -> dict[str, Any]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         options = {**content["settings"], "chosen": content["chosen"]} if "settings" in content else dict(content)
+        options.pop(_IMAGES, None)
         known = set(options) <= set(Plan.__dataclass_fields__) and "data" in options
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{file} is no compare.json or results.json of a comparison: {error}") from error

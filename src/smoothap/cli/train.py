@@ -41,6 +41,8 @@ ConfigOptions: Any = options.changes_of(
     TrainingConfig, "Training", _default, first=("epochs", "steps", "batch_size", "learning_rate")
 )
 _NO_CHANGES = ConfigOptions()
+# Options that do something only beside the value of another.
+_PART_OF = {"milestones": ("schedule", "steps"), "gamma": ("schedule", "steps"), "momentum": ("optimiser", "sgd")}
 Network = Parameter(group="Network and views")
 Test = Parameter(group="Tests")
 Machine = Parameter(group="This machine")
@@ -165,6 +167,9 @@ def train(
             feature_views=FEATURE_VIEWS if feature_views is None else feature_views,
             config=replace(chosen, **changes), **({} if method is None else {"loss": method}),
         )  # fmt: skip
+        for name, (other, value) in _PART_OF.items():
+            if name in changes and getattr(training.keywords["config"], other) != value:
+                raise ValueError(f"--{name} is for --{other} {value}: give both, or leave --{name} out.")
         opening, parts = partial(open_data, data, **vars(split)), {"": training}
         random_parts = {"": partial(training, weights="none")}
         trainings = (("", training(data, out, test_on=test_on, options=run, **vars(split))) for _ in parts)

@@ -71,7 +71,7 @@ def _decode(images: ImageSet, transform: Transform) -> tuple[np.ndarray, np.ndar
 def _write(sizes: np.ndarray, pixels: np.ndarray, path: Path) -> None:
     with path.open("wb") as stream:
         np.save(stream, sizes)
-        pixels.tofile(stream)
+        stream.write(pixels.data)  # numpy's tofile does not say that the disk is full
 
 
 def _read(

@@ -1,5 +1,6 @@
 """What every set of images looks like to the rest of the project: rows with a label, and a way to read each."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -52,6 +53,15 @@ class ImageSet:
     def source(self) -> tuple[int, int]:
         """Equal for sets over the same images, which need to be decoded and embedded only once."""
         return id(self.read), id(self.names)
+
+    def digest(self) -> str:
+        """What tells this set from others: a digest of its names and labels, and of where its features are stored."""
+        digest = hashlib.sha256(self.ranked_labels(np.arange(len(self))).tobytes())
+        for names in (self.names, self.class_names):
+            digest.update("\0".join(map(str, names)).encode(errors="backslashreplace"))
+        if self.features is not None:
+            digest.update(self.features.file.name.encode())
+        return digest.hexdigest()
 
     def ranked_labels(self, rows: np.ndarray) -> np.ndarray:
         """What losses and metrics compare images by: their labels (k,), or all of them (k, classes)."""

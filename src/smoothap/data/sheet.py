@@ -57,7 +57,7 @@ def _draw_class(sheet: Image.Image, images: ImageSet, label: int, top: int, colu
 
 def _shortened(text: str) -> str:
     """The text as far as it fits beside the images, its end rather than its beginning."""
-    shown = text
+    shown = text = " ".join(text.split())  # a line break cannot be drawn
     while _font(14).getlength(shown) > _CAPTION - 16:
         text = text[1:]
         shown = f"…{text}"

@@ -23,6 +23,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 _NAMES = ("paper", "released", "whole")
 _RATIO = (3 / 4, 4 / 3)  # width over height of the released code's random crop
 _ATTEMPTS = 10
+_LARGEST = 10_000  # as many pixels as an image that is read may have
 
 Corners = tuple[float, float, float, float]  # left, top, right, bottom, in pixels of the image
 
@@ -55,8 +56,8 @@ class Transform:
             raise ValueError(f"a transform is one of {', '.join(_NAMES)}, not {self.name!r}")
         if self.channel_order not in ("RGB", "BGR"):
             raise ValueError(f"channel_order is RGB or BGR, not {self.channel_order!r}")
-        if self.size < 1:
-            raise ValueError(f"size is the side of the square in pixels, at least 1, not {self.size}")
+        if not 1 <= self.size <= _LARGEST:
+            raise ValueError(f"size is the side of the square in pixels, from 1 to {_LARGEST:,}, not {self.size}")
         if not 0 < self.min_crop_area <= 1:
             raise ValueError(
                 f"min_crop_area is a share of the image, more than 0 and at most 1, not {self.min_crop_area}"

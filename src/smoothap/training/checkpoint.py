@@ -107,6 +107,8 @@ def read(folder: Path, state: State, config: dict[str, Any]) -> None:
     _use_threads(manifest["threads"])
     if not re.fullmatch(r"checkpoint-\d{1,20}\.safetensors", manifest["tensors"]):
         raise ValueError(f"{folder / FILE} names {manifest['tensors']!r}, which is no file of a checkpoint")
+    if not (folder / manifest["tensors"]).is_file():
+        raise ValueError(f"{folder} has {FILE} but not {manifest['tensors']}, which belongs to it. {_REMEDY}")
     content = (folder / manifest["tensors"]).read_bytes()
     if hashlib.sha256(content).hexdigest() != manifest["sha256"]:
         raise ValueError(f"{folder / manifest['tensors']} is damaged: its checksum differs. {_REMEDY}")

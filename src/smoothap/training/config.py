@@ -131,6 +131,8 @@ class TrainingConfig:
                 "include_query is for batches that retrieve from themselves: leave it out, or memory_size, by which "
                 "past batches join the retrieval set"
             )
+        if self.memory_after and not self.memory_size:
+            raise ValueError("memory_after is for past batches: give memory_size too, or leave it out")
         if self.batch_size < 2 * self.samples_per_class:
             raise ValueError(
                 f"a batch of {self.batch_size} with {self.samples_per_class} images of each class has one class, "

@@ -149,12 +149,17 @@ def _compute(file: Path, dataset: ImageDataset, backbone: Embedder, views: int, 
 
 def _check_room(folder: Path, needed: int) -> None:
     """Refuse before the work what the disk has no room for."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(
+            f"The features are kept in {folder}, where nothing can be written: let XDG_CACHE_HOME name another folder"
+        )
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise ValueError(
             f"The features take {needed / 1e6:,.0f} MB, and {folder} has {free / 1e6:,.0f} MB left: make room, take "
-            "fewer --views, or let XDG_CACHE_HOME name a folder on another disk"
+            "fewer --feature-views, or let XDG_CACHE_HOME name a folder on another disk"
         )
 
 

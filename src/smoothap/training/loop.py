@@ -162,6 +162,7 @@ def train(
     projects = config.head_init != "random" and model.embedding_is_new
     if options.resume and checkpoint.exists(folder):
         checkpoint.read(folder, state, identity)
+        read_model(folder / MODEL)  # the best so far, which may be what remains in the end: refused before the training
         model.head_init = config.head_init if projects else model.head_init
     elif projects:
         start_as_projection(model, dataset, config.head_init, workers=workers)
