@@ -163,6 +163,16 @@ def test_a_face_whose_name_is_refused_is_not_drawn(client, party):
     assert post(client, "people/undo", version=drawn["version"])["said"].startswith("Undone: Bea")
 
 
+def test_where_the_album_is_read_only_a_name_is_refused_in_a_sentence(client):
+    anna = person_in(client, 0)["number"]
+    connection = client.app.state.parts.albums._albums[0].album.face_space().store.database._connection
+    connection.execute("PRAGMA query_only=ON")
+    answer = client.put(f"{BASE}/people/{anna}/name", json={"name": "Anna"})
+    assert answer.status_code == 403
+    assert "cannot be written here" in answer.json()["detail"]
+    assert not answer.json()["detail"].startswith("[Errno")
+
+
 def test_what_is_missing_of_a_person_is_offered_most_alike_first_and_taken_in(client, party, monkeypatch):
     add_somebody_like_anna(party, monkeypatch)
     asked = next(each for each in get(client, "people/questions") if each["one"]["photos"] == 1)
