@@ -227,6 +227,20 @@ def test_another_tab_and_another_program_are_seen(kept, opened):
     assert len(right(album, "Rex")) == 6
 
 
+def test_a_step_that_the_page_was_not_told_of_is_not_undone(kept, opened):
+    album, address = kept
+    page = opened(address, expected=("ERR_FAILED",))
+    page.route("**/api/v1/events", lambda route: route.abort())  # which tell what others do
+    page.reload()
+    page.wait_for_selector(".tile")
+    page.wait_for_selector("#collection:not([hidden])")
+    album.collections.add("mine", [3])
+    page.keyboard.press("z")
+    page.wait_for_selector("#mistake:not([hidden])")
+    assert "Nothing to undo" in page.inner_text("#mistake")
+    assert right(album, "mine") == [3]
+
+
 def test_photos_and_lists_are_exported_and_taken_in(kept, opened, tmp_path, keep_shot):
     album, address = kept
     album.collections.add("my dog", [0, 5, 9])

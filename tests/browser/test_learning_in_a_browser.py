@@ -5,7 +5,7 @@ import pytest
 from page_albums import write_letters
 from page_server import served
 
-from smoothap.album import Album
+from smoothap.album import Album, learn
 
 pytestmark = pytest.mark.browser
 
@@ -97,3 +97,20 @@ def test_with_few_collections_the_button_says_what_is_missing(album, opened, kee
         assert page.is_disabled("#learn")
         keep_shot(page, "learning-few")
         page.close()  # before its server: pictures may still be on their way
+
+
+def test_what_another_undoes_of_learning_is_seen(album, opened):
+    folder = album.collections.folder.parent
+    learn(album, progress=False)
+    assert Album.open(folder).learnt is not None
+    with served({"letters": Album.open(folder)}) as port:
+        page = opened(f"http://127.0.0.1:{port}/#photo=70")
+        before = order(page)
+        wait_for(page, "!document.getElementById('unlearn').hidden")
+        Album.open(folder).unlearn()
+        until_order(page, lambda now: now != before)
+        for _ in range(100):
+            if page.evaluate("document.getElementById('unlearn').hidden"):
+                return
+            page.wait_for_timeout(100)
+        pytest.fail("the page still says that the album has learnt")

@@ -87,7 +87,7 @@ def test_behind_nginx_tls_ends_large_photos_pass_slow_clients_are_cut_and_the_to
         def ask(method, path, body=None, **headers):
             connection = http.client.HTTPSConnection("127.0.0.1", port, context=trust, timeout=60)
             connection._context.check_hostname = False  # by address; the certificate itself is checked
-            connection.request(method, path, body, {"host": NAME, **headers})
+            connection.request(method, path, body, {"host": NAME, "content-type": "application/json", **headers})
             answer = connection.getresponse()
             content = answer.read()
             connection.close()
@@ -97,6 +97,9 @@ def test_behind_nginx_tls_ends_large_photos_pass_slow_clients_are_cut_and_the_to
         bearer = {"authorization": f"Bearer {TOKEN}"}
         answer, content = ask("GET", "/api/v1/albums", **bearer)
         assert (answer.status, json.loads(content)["albums"][0]["name"]) == (200, "letters")
+        ours = {"host": f"{NAME}:{port}", "origin": f"https://{NAME}:{port}"}  # what a browser sends on such a port
+        answer, content = ask("POST", "/api/v1/albums/letters/search", '{"id": 0}', **ours, **bearer)
+        assert answer.status == 200, content
         page, _ = ask("GET", f"/?token={TOKEN}")
         assert page.status == 303
         assert "secure" in page.headers["set-cookie"].lower()  # nginx said that the visitor came by TLS

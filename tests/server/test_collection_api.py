@@ -225,6 +225,17 @@ def test_mistakes_are_answered_in_a_sentence(api, kept, method, address, content
     assert sentence in answer.json()["detail"]
 
 
+def test_on_a_full_disk_a_mark_is_refused_in_a_sentence(api, kept):
+    (made,) = ok(api.post(BASE, json={"name": "Rs", "right": [0]}))["collections"]
+    connection = api.app.state.parts.albums._albums[0].album.collections._kept.database()._connection
+    connection.execute("PRAGMA max_page_count=1")
+    answer = api.post(f"{BASE}/{made['key']}/marks", json={"right": list(range(1, 96))})
+    assert (answer.status_code, answer.headers["content-type"]) == (507, "application/problem+json")
+    assert "is full, and nothing changed: make room" in answer.json()["detail"]
+    connection.execute("PRAGMA max_page_count=1000000")
+    assert ok(api.get(f"{BASE}/{made['key']}"))["right"] == [0]
+
+
 def test_an_album_in_memory_says_that_it_keeps_nothing(connect, album):
     client = connect({"letters": album})
     answer = client.post(BASE, json={"name": "dog"})

@@ -114,7 +114,8 @@ def test_a_collection_and_what_is_in_none(api, folder):
     [
         ({"folder": "none"}, "it has 'a', 'b', 'c'"), ({"folder": "../x"}, "relative to the photo folder"),
         ({"camera": "Leica"}, "it has Apple iPhone 15, Canon EOS R6"),
-        ({"since": "2021-01-01", "until": "2020-01-01"}, "the earlier one first"), ({"since": "May"}, "date"),
+        ({"since": "2021-01-01", "until": "2020-01-01"}, "the earlier one first"), ({"since": "May"}, "a day such as"),
+        ({"since": "0"}, "a day such as 2024-06-01"), ({"until": "1577836800"}, "a day such as 2024-06-01"),
         ({"collection": 99}, "no collection"), ({"place": "Berlin"}, "place"),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import io
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -117,6 +118,59 @@ def test_what_was_said_is_undone_through_any_process_and_also_after_a_restart(cl
     type(party).open(party.folder).people.no_face([0])  # something that is said elsewhere is no step of this page
     assert get(client, "people")["undo"] is None
     assert "nothing to undo" in post(client, "people/undo", status=409)["detail"]
+
+
+def test_a_page_takes_back_only_the_step_that_it_knows_as_the_last(client):
+    anna, bea = person_in(client, 0)["number"], person_in(client, 4)["number"]
+    assert anna != bea
+    seen = client.put(f"{BASE}/people/{anna}/name", json={"name": "Anna"}).json()  # by one page
+    client.put(f"{BASE}/people/{bea}/name", json={"name": "Bea"})  # by another
+    assert "elsewhere since" in post(client, "people/undo", version=seen["version"], status=409)["detail"]
+    assert "elsewhere since" in post(client, "people/undo", version="none", status=409)["detail"]
+    assert person_in(client, 4)["name"] == "Bea"
+    known = get(client, "people")
+    assert post(client, "people/undo", version=known["version"])["said"].endswith("of Bea")
+    assert person_in(client, 0)["name"] == "Anna"
+
+
+def test_what_another_says_in_the_middle_of_a_step_is_no_part_of_it(party):
+    one, other = party.people, type(party).open(party.folder).people
+    anna, bea = one.faces_of(0)[0][2].number, one.faces_of(4)[0][2].number
+
+    def say():
+        with other.step("Bea"):
+            other.name(bea, "Bea")
+
+    says = threading.Thread(target=say)
+    with one.step("Anna"):
+        one.name(anna, "Anna")
+        says.start()
+        says.join(0.5)
+    says.join()
+    assert one.undo() == "Bea"
+    assert (one.group(anna).name, one.group(bea).name) == ("Anna", None)
+    assert one.undo() == "Anna"
+
+
+def test_a_face_whose_name_is_refused_is_not_drawn(client, party):
+    before = [one["id"] for one in get(client, "photos/0/faces")["faces"]]
+    box = [0.6, 0.1, 0.2, 0.3]
+    assert "1 to 200 letters" in post(client, "photos/0/faces", box=box, name=" ", status=422)["detail"]
+    assert [one["id"] for one in get(client, "photos/0/faces")["faces"]] == before
+    drawn = post(client, "photos/0/faces", box=box, name="Bea")
+    assert drawn["person"]["name"] == "Bea"
+    assert len(get(client, "photos/0/faces")["faces"]) == len(before) + 1
+    assert post(client, "people/undo", version=drawn["version"])["said"].startswith("Undone: Bea")
+
+
+def test_where_the_album_is_read_only_a_name_is_refused_in_a_sentence(client):
+    anna = person_in(client, 0)["number"]
+    connection = client.app.state.parts.albums._albums[0].album.face_space().store.database._connection
+    connection.execute("PRAGMA query_only=ON")
+    answer = client.put(f"{BASE}/people/{anna}/name", json={"name": "Anna"})
+    assert answer.status_code == 403
+    assert "cannot be written here" in answer.json()["detail"]
+    assert not answer.json()["detail"].startswith("[Errno")
 
 
 def test_what_is_missing_of_a_person_is_offered_most_alike_first_and_taken_in(client, party, monkeypatch):

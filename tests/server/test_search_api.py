@@ -325,6 +325,7 @@ def test_wrong_addresses_and_methods_are_answered_in_a_sentence(client):
         ({"files": {"image": b"no image"}, "data": {"limit": "many"}}, "limit: "),
         ({"files": {"image": b"no image"}, "data": {"kk": "3"}}, "no parameter 'kk' here"),
         ({"files": {"other": b"x"}}, "image: "),
+        ({"files": [("image", b"one"), ("image", b"other")]}, "one photo, not 2"),
         ({"content": b"--x", "headers": {"content-type": "multipart/form-data; boundary=x"}}, "image: "),
         ({"content": b"no form", "headers": {"content-type": "multipart/form-data; boundary=x"}}, "multipart"),
         ({"content": b"--x", "headers": {"content-type": "multipart/form-data"}}, "boundary"),

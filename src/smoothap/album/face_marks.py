@@ -180,22 +180,24 @@ class FaceMarks:
 
     @contextmanager
     def step(self, what: str) -> Generator[None]:
-        """Let all that is said while this lasts be one step."""
-        steps, before, first = self.steps(), self._rows(), self._store.setting("next_face") or 0
-        yield
+        """Let all that is said while this lasts be one step, in one transaction: what others say then is none of it."""
         with self._database.writing() as connection:
+            steps, before, first = self.steps(), self._rows(), self._store.setting("next_face") or 0
+            yield
             after, last = self._rows(), self._store.setting("next_face") or 0
             gone = {table: sorted(before[table] - after[table]) for table in _SPOKEN}
             come = {table: [row[0] for row in after[table] - before[table]] for table in _SPOKEN}
             steps.append({"what": what, "gone": gone, "come": come, "drawn": [*range(first, last)]})
             self._keep(connection, steps)
 
-    def undo(self, faces: Faces) -> str:
+    def undo(self, faces: Faces, version: int | None = None) -> str:
         """Take the last step back, and say of faces that were drawn in it that they are none; gives its words."""
         with self._database.writing() as connection:
             steps = self.steps()
-            if not steps:
-                raise ValueError("There is nothing to undo here, or faces were found and named elsewhere since.")
+            if not steps or version not in (None, self._store.version):
+                raise ValueError(
+                    "There is nothing to undo here, or faces were found or named elsewhere since: look again."
+                )
             step = steps.pop()
             for table in _SPOKEN:
                 connection.executemany(f"DELETE FROM {table} WHERE id=?", [(row,) for row in step["come"][table]])

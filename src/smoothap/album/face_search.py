@@ -105,6 +105,10 @@ class FaceSpace:
         """The faces of the album's photos, as they are now."""
         return self._current(album)[0]
 
+    def forget_read(self) -> None:
+        """Read the faces again when they are next asked for."""
+        self._read = None
+
     def _current(self, album: Album) -> tuple[Faces, LocalSearch, Search]:
         """The faces, the search in them, and what proposes the nearest: Milvus, where these faces were pushed."""
         version, photos = self.store.version, album.photos.ids

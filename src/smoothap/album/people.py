@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -233,9 +233,16 @@ class People:
         """Counts changes, of faces and of what is said about them."""
         return self._space.store.version
 
-    def step(self, what: str) -> AbstractContextManager[None]:
+    @contextmanager
+    def step(self, what: str) -> Generator[None]:
         """Let all that is said while this lasts be one step, called by these words, which `undo` takes back."""
-        return self._marks.step(what)
+        try:
+            with self._marks.step(what):
+                yield
+        except BaseException:  # nothing of it was kept, and its versions will be those of something else
+            self._known = None
+            self._space.forget_read()
+            raise
 
     @property
     def last_step(self) -> str | None:
@@ -243,9 +250,9 @@ class People:
         steps = self._marks.steps()
         return steps[-1]["what"] if steps else None
 
-    def undo(self) -> str:
-        """Take the last step back, whoever made it; gives its words."""
-        return self._marks.undo(self._space.faces(self._album))
+    def undo(self, version: int | None = None) -> str:
+        """Take the last step back, whoever made it; gives its words. With a `version`, only if it is still that."""
+        return self._marks.undo(self._space.faces(self._album), version)
 
     def no_face(self, faces: Iterable[int]) -> None:
         """Say that these are no faces: they are in no group and are not found."""

@@ -19,6 +19,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from smoothap._core.files import DiskFullError
 from smoothap.album import Album
 from smoothap.album.calibration import NotCalibrated
 from smoothap.album.collections import NoSuchCollection
@@ -57,7 +58,7 @@ _PROBLEM: dict[int | str, dict[str, Any]] = {
 }
 _STATUSES: dict[type[Exception], int] = {  # the first that fits
     NoSuchPhoto: 404, NoSuchCollection: 404, NoSuchFace: 404, NotCalibrated: 409, MilvusUnavailable: 503,
-    ValueError: 422,
+    PermissionError: 403, DiskFullError: 507, ValueError: 422,
 }  # fmt: skip
 # For the description alone: the gate has asked for the token by then.
 _BEARER = HTTPBearer(
@@ -114,7 +115,8 @@ def create_app(
         responses=_PROBLEM, dependencies=[Security(_BEARER)],
         generate_unique_id_function=_operation,
         exception_handlers=dict.fromkeys(
-            (HTTPException, RequestValidationError, ValueError, Exception), _answer_error
+            (HTTPException, RequestValidationError, PermissionError, DiskFullError, ValueError, Exception),
+            _answer_error,
         ),
         middleware=[
             Middleware(Observed, metrics=metrics, missing=lambda: parts.albums.missing, log=log),
@@ -160,7 +162,7 @@ async def _answer_error(_: Request, error: Exception) -> Response:
         return problem(422, _sentence_of(error.errors()[0]))
     for kind, status in _STATUSES.items():
         if isinstance(error, kind):
-            return problem(status, str(error))
+            return problem(status, str(error).removeprefix("[Errno 13] "))
     answer = problem(500, "The server made a mistake: its own window says which.")
     answer.headers.update(HEADERS)  # the gate does not see this one
     return answer

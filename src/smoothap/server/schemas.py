@@ -53,6 +53,12 @@ def _checked_pair(text: str) -> str:
     return text
 
 
+def _checked_day(given: object) -> object:
+    if isinstance(given, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", given):
+        return given
+    raise PydanticCustomError("day", "it is a day such as 2024-06-01")  # and no number of seconds
+
+
 Shares = tuple[float, float, float, float]  # left, top, width and height of a part of a photo, of its width and height
 
 
@@ -64,6 +70,7 @@ def _inside(box: Shares) -> Shares:
 ColumnAndValue = Annotated[
     str, Field(max_length=1_000, json_schema_extra={"pattern": _COLUMN_AND_VALUE}), AfterValidator(_checked_pair)
 ]
+Day = Annotated[date, BeforeValidator(_checked_day)]
 _Start = Annotated[float, Field(ge=0, lt=1)]
 _Side = Annotated[float, Field(ge=0.005, le=1)]
 ShareBox = Annotated[tuple[_Start, _Start, _Side, _Side], AfterValidator(_inside)]
@@ -94,8 +101,8 @@ class Filters(BaseModel, extra="forbid"):
     text: str | None = Field(
         None, max_length=1_000, description="Words that are all in the path, in any case and with or without accents."
     )
-    since: date | None = Field(None, description="The first `day` of a photo.")
-    until: date | None = Field(None, description="The last day, counted in.")
+    since: Day | None = Field(None, description="The first `day` of a photo.")
+    until: Day | None = Field(None, description="The last day, counted in.")
     camera: str | None = Field(None, max_length=200, description="A camera's name, or a part of it.")
     collection: Identity | CollectionName | None = Field(
         None, description="A collection that it belongs to, by key or name."

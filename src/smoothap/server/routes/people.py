@@ -9,7 +9,7 @@ from itertools import count
 from typing import Annotated
 
 import numpy as np
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Body, Query
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -123,11 +123,17 @@ def no_face(served: ShownPeople, asked: schemas.NoFaces) -> schemas.PeopleChange
 
 
 @router.post("/people/undo")
-def undo(served: ShownPeople) -> schemas.PeopleChange:
+def undo(
+    served: ShownPeople,
+    version: Annotated[
+        str | None,
+        Body(embed=True, max_length=100, description="Of the answer with that `undo`; without it, the last."),
+    ] = None,
+) -> schemas.PeopleChange:
     """Take back what was said last, if nothing was said elsewhere since."""
     people = served.album.people
     try:
-        said = people.undo()
+        said = people.undo(None if version is None else _people_version(version))
     except ValueError as error:
         raise HTTPException(409, str(error)) from error
     return schemas.PeopleChange(version=_version(served), said=f"Undone: {said}", undo=people.last_step)
@@ -233,6 +239,12 @@ def _around(box: list[float], size: tuple[int, int]) -> schemas.Shares:
 def _version(served: ServedAlbum) -> str:
     """Changes with any face, name or mark, and with the photos that they are seen by."""
     return f"{served.version}-{served.album.people.version}"
+
+
+def _people_version(version: str) -> int:
+    """What such a version says of the people alone; -1 where it is none."""
+    number = version.rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1
 
 
 def _person(served: ServedAlbum, face: int) -> PersonInfo:

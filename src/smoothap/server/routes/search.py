@@ -3,7 +3,8 @@
 import base64
 from typing import Annotated
 
-from fastapi import APIRouter, Form
+from fastapi import APIRouter, Form, Request
+from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from smoothap.album.prepare import plain_jpeg
@@ -35,6 +36,7 @@ async def search(server: Server, served: ChosenAlbum, question: schemas.SearchRe
 
 @router.post("/search/photo", response_model=schemas.SearchAnswer)
 async def search_photo(
+    request: Request,
     server: Server,
     served: ChosenAlbum,
     form: Annotated[schemas.PhotoSearchForm, Form(media_type="multipart/form-data")],
@@ -43,6 +45,8 @@ async def search_photo(
 
     Ask for the next page, with other filters or with marks by the `query` of the answer.
     """
+    if (given := len((await request.form()).getlist("image"))) > 1:
+        raise HTTPException(422, f"image: it is one photo, not {given}: send a request for each.")
     image = await form.image.read()
 
     def found() -> str:

@@ -179,11 +179,15 @@ export class Collections {
     return this.write(`/${this.chosen}`, "DELETE");
   }
 
-  // Take back the last step, also one that is still on its way. Says what it was.
+  // Take back the last step that this page knows, also one that is still on its way. Says what it was.
   async takeBack() {
     let step = null;
-    const answer = await this.write("/undo", "POST", () => ({ step: (step = this.undo)?.number ?? null }));
-    return answer && step ? step.what : null;
+    const answer = await this.write("/undo", "POST", () => {
+      step = this.undo;
+      if (step === null) throw new Error(words.nothingToUndo); // another page's step, of which this one was not told
+      return { step: step.number };
+    });
+    return answer && step.what;
   }
 
   // Take in a list; answers with what came of it, or null.

@@ -300,6 +300,7 @@ const isBusy = () => document.querySelector("dialog[open]") !== null || (app.sel
 async function renew() {
   const { columns, keeping, filters } = app;
   const server = await askJson("api/v1/albums");
+  app.learning?.look(); // what was learnt may be undone elsewhere
   await filters?.begin(keeping?.collections.list ?? null);
   if (isBusy()) return renewSoon();
   const isOther = (album, number) => CAN.some((can) => album[can] !== server.albums[number][can]);

@@ -82,7 +82,8 @@ export class People {
   }
 
   async undo() {
-    if (!(await this.say("undo", {}))) return;
+    // Only what this page shows as the last step: what others said since is not taken back unseen.
+    if (!(await this.say("undo", { version: this.version }))) this.showUndo(null);
     if (this.isShown) await this.look();
     else if (this.person) await this.displayPerson(this.person.number, this.column.question?.missing ?? false);
   }
