@@ -200,6 +200,13 @@ def test_groups_too_small_for_half_a_batch_are_put_together():
     assert {frozenset(names) for names in together} == {frozenset(s) for s in ({0, 1}, {0, 2, 3}, {1, 2, 3})}
 
 
+def test_classes_and_groups_may_be_names():
+    labels, groups = np.arange(64) // 4, np.arange(64) // 16
+    names, group_names = np.array([f"c{label:02}" for label in labels]), np.array(list("abcd"))[groups]
+    for make in (PairBatches, WholeClassPairs):
+        assert np.array_equal(make(names, group_names, 16).rows(0), make(labels, groups, 16).rows(0))
+
+
 def both_kinds(ranks=1, rank=0, seed=0):
     labels = shuffled_labels([5, 7, 2, 9, 4, 4, 1, 6, 8, 3], gap=1)
     share = {"batch_size": 24, "samples_per_class": 3, "ranks": ranks, "rank": rank, "seed": seed}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from smoothap import average_precision
+from smoothap import average_precision, smooth_ap
 
 
 @pytest.mark.guarantee(3)
@@ -46,3 +46,11 @@ def test_an_item_with_score_minus_infinity_is_not_in_the_retrieval_set():
 def test_bad_scores_are_refused_with_a_sentence(scores, relevant, message):
     with pytest.raises(ValueError, match=message):
         average_precision(scores, relevant)
+
+
+@pytest.mark.parametrize("call", [average_precision, smooth_ap])
+@pytest.mark.parametrize("name", ["scores", "relevant"])
+def test_arrays_are_refused_with_the_way_to_wrap_them(call, name):
+    given = {"scores": torch.eye(3), "relevant": torch.eye(3) > 0}
+    with pytest.raises(TypeError, match=f"{name} must be a tensor, not ndarray.*torch.as_tensor"):
+        call(**given | {name: given[name].numpy()})

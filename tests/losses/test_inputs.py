@@ -226,9 +226,13 @@ def test_any_whole_number_type_of_labels_is_taken(core_path, dtype):
 
 @pytest.mark.parametrize(
     ("rows", "message"),
-    [(torch.eye(4).to_sparse(), "to_dense"), (torch.eye(4).to(torch.float8_e4m3fn), r"float\(\)")],
+    [
+        (torch.eye(4).to_sparse(), "to_dense"),
+        (torch.eye(4).to(torch.float8_e4m3fn), r"float\(\)"),
+        (torch.eye(4, device="meta"), "embeddings is on the device meta, which holds no values"),
+    ],
 )
-def test_sparse_and_one_byte_rows_are_refused_with_the_way_to_turn_them(rows, message):
+def test_sparse_and_one_byte_rows_and_those_without_values_are_refused_with_the_way_to_turn_them(rows, message):
     for call in (lambda: SmoothAP()(rows, torch.arange(4)), lambda: evaluate(rows, torch.arange(4))):
         with pytest.raises(ValueError, match=message):
             call()

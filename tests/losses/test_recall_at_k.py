@@ -70,7 +70,7 @@ def test_cold_sigmoids_give_the_exact_recall(k):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"k": ()}, {"k": (0,)}, {"k": (1.5,)}, {"tau1": (1.0,)}, {"tau1": 0.0}, {"tau2": -1.0}]
+    "settings", [{"k": ()}, {"k": (0,)}, {"k": (1.5,)}, {"k": (True,)}, {"tau1": (1.0,)}, {"tau1": 0.0}, {"tau2": -1.0}]
 )
 def test_settings_that_make_no_sense_are_refused(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):

@@ -1,3 +1,5 @@
+from enum import Enum
+
 import numpy as np
 import pytest
 import torch
@@ -143,6 +145,27 @@ def test_any_kind_of_array_and_labels_gives_the_same_metrics(core_path, kind, tm
     elif kind == "bytes":
         given_embeddings = embeddings.astype(np.int8)
     report = evaluate(given_embeddings, given_labels)
+    assert report.to_json() == expected.to_json()
+
+
+class Animal(str, Enum):  # its str is "Animal.CAT", longer than its value
+    CAT, DOG, OWL = "cat", "dog", "owl"
+
+
+@pytest.mark.parametrize("kind", ["list", "array", "gallery", "numpy's own strings"])
+def test_names_of_any_type_of_string_are_classes_by_their_whole_value(kind):
+    embeddings, names = signs(6, 60, 7), [list(Animal)[row % 3] for row in range(60)]
+    plain = [name.value for name in names]
+    expected = evaluate(embeddings, plain, embeddings, plain) if kind == "gallery" else evaluate(embeddings, plain)
+    if kind == "gallery":
+        report = evaluate(embeddings, plain, embeddings, names)
+    elif kind == "numpy's own strings":
+        if not hasattr(np.dtypes, "StringDType"):
+            pytest.skip("this numpy has none")
+        report = evaluate(embeddings, np.array(plain, np.dtypes.StringDType()))
+    else:
+        report = evaluate(embeddings, names if kind == "list" else np.array(names, object))
+    assert report.mean_average_precision < 1
     assert report.to_json() == expected.to_json()
 
 

@@ -146,6 +146,12 @@ def test_a_single_path_is_not_taken_for_a_list_of_letters():
         small_model().embed("cat.jpg")
 
 
+@pytest.mark.parametrize("images", [torch.rand(2, 3, 32, 32), [np.zeros((32, 32, 3), np.uint8)]])
+def test_arrays_and_tensors_are_refused_with_the_way_to_give_them(images):
+    with pytest.raises(TypeError, match=r"Image\.fromarray.*TensorDataset"):
+        small_model().embed(images)
+
+
 def test_a_saved_model_comes_back_bit_for_bit(tmp_path):
     model = small_model().eval()
     folder = model.save(tmp_path / "model", data_set="emoji", metrics={"mAP": 0.5})

@@ -153,7 +153,9 @@ def _own_random_numbers(device: torch.device) -> list[Any]:
 
 
 def refuse_layout(values: Tensor, name: str) -> None:
-    """Refuse rows that torch does not compute with as they are: sparse ones, and floats of one byte."""
+    """Refuse rows that torch does not compute with as they are: without values, sparse ones, and floats of one byte."""
+    if values.device.type == "meta":
+        raise ValueError(f"{name} is on the device meta, which holds no values: compute it on another device")
     if values.layout != torch.strided:
         raise ValueError(f"{name} is sparse ({values.layout}): use {name}.to_dense()")
     if values.is_floating_point() and values.itemsize == 1:

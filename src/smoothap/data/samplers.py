@@ -166,7 +166,8 @@ class WholeClassPairs:
         if groups is None or len(np.unique(groups)) < 2:
             raise ValueError("this set has no groups to pair: give it a group column, or take balanced batches")
         self._share = _Share(batch_size, 2, seed, rank, ranks)
-        self._batches_per_pair, labels, groups = batches_per_pair, np.asarray(labels), np.asarray(groups)
+        self._batches_per_pair, groups = batches_per_pair, np.asarray(groups)
+        labels = np.unique(labels, return_inverse=True)[1]  # numbers, also where they are names
         rows = np.argsort(labels, kind="stable")
         classes = np.split(rows, np.flatnonzero(np.diff(labels[rows])) + 1)
         self._classes = [[each for each in classes if groups[each[0]] == name] for name in np.unique(groups)]

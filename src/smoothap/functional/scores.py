@@ -31,7 +31,8 @@ def average_precision(scores: Tensor, relevant: Tensor) -> Tensor:
     >>> average_precision(torch.tensor([0.9, 0.8, 0.7]), torch.tensor([True, False, True]))
     tensor(0.8333, dtype=torch.float64)
     """
-    matrix, mask = check_scores(scores.detach(), relevant)
+    matrix, mask = check_scores(scores, relevant)
+    matrix = matrix.detach()
     items = matrix.shape[1]
     ascending = matrix.sort(1).values
     positives_ascending = matrix.masked_fill(~mask, float("-inf")).sort(1).values
@@ -44,6 +45,9 @@ def average_precision(scores: Tensor, relevant: Tensor) -> Tensor:
 
 def check_shapes(scores: Tensor, relevant: Tensor) -> None:
     """Refuse anything but one score and one flag for each item of each query."""
+    for values, name in ((scores, "scores"), (relevant, "relevant")):
+        if not isinstance(values, Tensor):
+            raise TypeError(f"{name} must be a tensor, not {type(values).__name__}: wrap it with torch.as_tensor")
     if scores.shape != relevant.shape or scores.ndim not in (1, 2) or not scores.shape[-1]:
         raise ValueError(
             f"scores and relevant must both be (queries, items), not {tuple(scores.shape)} and {tuple(relevant.shape)}"

@@ -72,7 +72,7 @@ class RecallAtK(RetrievalLoss):
         refuse_tensor(tau1, "tau1")
         k = tuple(k)
         temperatures = (float(tau1),) * len(k) if isinstance(tau1, int | float) else tuple(float(tau) for tau in tau1)
-        if not k or not all(isinstance(cut, int) and cut >= 1 for cut in k):
+        if not k or not all(type(cut) is int and cut >= 1 for cut in k):
             raise ValueError(f"k must be whole numbers from 1, such as (1, 2, 4, 8), not {k!r}")
         if len(temperatures) != len(k):
             raise ValueError(f"tau1 must be one number, or one for each of the {len(k)} k, not {tau1!r}")

@@ -146,7 +146,7 @@ def as_labels(labels: Labels, rows: int, name: str, of: str) -> np.ndarray:
     values = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if values.shape != (rows,):
         raise ValueError(f"{name} has shape {values.shape}, but {of} has {rows} rows: give one label per row")
-    if values.dtype.kind in "fUS" and not isinstance(labels, Tensor | np.ndarray):
+    if values.dtype.kind == "T" or (values.dtype.kind in "fUS" and not isinstance(labels, Tensor | np.ndarray)):
         values = np.array(list(labels), object)  # as they were, before numpy made one kind of a mixture
     if values.dtype.kind == "O":
         return _of_one_kind(values, name)
@@ -171,7 +171,7 @@ def _of_one_kind(labels: np.ndarray, name: str, rows: np.ndarray | None = None) 
     end = "\0" if kind is str else b"\0"
     for row, label in ((row, label) for row, label in zip(rows, labels, strict=True) if label.endswith(end)):
         raise ValueError(f"{name} has {label!r} in row {row}: numpy drops the NUL at its end, so take it away")
-    return labels.astype(str if kind is str else bytes)
+    return np.array([label[:] for label in labels])  # plain strings: numpy cuts the names of an Enum of strings short
 
 
 def as_classes(names: np.ndarray, item_names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

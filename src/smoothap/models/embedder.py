@@ -304,6 +304,11 @@ class _TestViews(Dataset[Tensor]):
             image = self.images.read(index, shorter_side)
         else:
             image = self.images[index]
+            if isinstance(image, (Tensor, np.ndarray)):
+                raise TypeError(
+                    f"embed takes files and PIL images, not a {type(image).__name__} for each: give "
+                    "Image.fromarray(...) of pixels, or a TensorDataset of tensors that are prepared"
+                )
             image = as_rgb(image) if isinstance(image, Image.Image) else read_image(image, shorter_side=shorter_side)
         return self.transform.test(image)
 
