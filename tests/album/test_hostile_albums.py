@@ -382,6 +382,21 @@ def test_a_face_whose_photo_another_process_removed_meanwhile_is_said_to_be_gone
         FaceMarks(FaceStore(album.folder)).mark(faces, [1], IS, 1)
 
 
+@pytest.mark.parametrize("name", [".lock", "thumbnails-1", "unreadable.csv", "people/neighbours-face"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "link to nothing"])
+def test_what_would_never_end_or_be_written_elsewhere_is_no_part_of_an_album(folder, tmp_path, name, kind):
+    file = folder / name
+    file.parent.mkdir(exist_ok=True)
+    file.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to("/dev/zero" if kind == "device" else tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match=rf"{name} is a pipe, a device or a link to nothing, .*: delete it"):
+        Album.open(folder)
+    assert not (tmp_path / "elsewhere").exists()
+
+
 PARTS_SETTINGS = [
     {"file": "x/../../../victim"}, {"file": 0.5}, {"size": "64"}, {"dimension": 0}, {"dimension": 7}, {"code": 4},
     {"code": 1 << 40}, {"learnt_from": None}, {"uid": 3}, {"version": []}, {"transform": []}, {"transform": {}},
