@@ -4,6 +4,7 @@ import os
 import sys
 import warnings
 from difflib import get_close_matches
+from io import TextIOWrapper
 
 # Read when torch is loaded: OpenMP threads that wait without spinning leave the cores to others on a small machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -20,6 +21,8 @@ def main() -> None:
     Exits with 0: done, 1: an error, explained, 2: wrong arguments, 3: a training that was of no use, 130: interrupted.
     """
     warnings.showwarning = _show  # ty: ignore[invalid-assignment]
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of photos that the terminal's encoding does not have
     try:
         from smoothap._core.extras import remedy
         from smoothap._core.files import DiskFullError, is_full

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from smoothap.album import Album, Filter, Learnt, Projection
+from smoothap.album.face_marks import IS, FaceMarks
+from smoothap.album.faces import FaceRecord, FaceStore
 from smoothap.album.growing import append
 from smoothap.album.photos import RECORD
 from smoothap.album.postings import row_crc
@@ -280,6 +282,119 @@ def test_a_photo_behind_a_link_out_of_the_folder_is_not_opened(folder, tmp_path)
     with pytest.raises(ValueError, match="leads out of the photo folder"):
         album.photo_path(0)
     assert os.fspath(album.photo_path(1)).startswith(os.fspath(tmp_path))
+
+
+@pytest.fixture
+def with_people(folder):
+    """The album with three faces, two of which have names."""
+    store, album = FaceStore(folder, create=True), Album.open(folder)
+    network = {"name": "n", "detector": "d", "recogniser": "r", "dimension": 3}
+    store.use(album.store.settings().uid, network, {"model": None, "weights": None})
+    rows = np.eye(3, dtype=np.float32)
+    store.put({photo: (bytes([photo]), [FaceRecord((4.0, 4.0, 9.0, 9.0), 1.0, rows[photo])]) for photo in range(3)})
+    with album.people.step("named two"):
+        album.people.name(0, "Anna")
+        album.people.name(1, "Bob")
+    return folder
+
+
+def ask_of_people(folder):
+    """All that a user does with the people of an album."""
+    album = Album.open(folder)
+    album.verify()
+    album.people.groups(strangers=True)
+    album.search(0, space="face", rerank=False)
+    album.people.undo()
+    album.people.name(2, "Chris")
+    album.remove([2])
+
+
+def set_face(column, value):
+    def change(connection):
+        connection.execute(f"UPDATE face SET {column}=? WHERE id=1", (value,))
+        sign(connection, "face", ("id", "photo", "x", "y", "width", "height", "score", "vector"))
+
+    return change
+
+
+def set_people(name, value):
+    def change(connection):
+        packed = value if isinstance(value, (str, bytes)) else json.dumps(value).encode()
+        connection.execute("REPLACE INTO setting VALUES (?, ?, ?)", (name, packed, row_crc((name, packed))))
+
+    return change
+
+
+def set_step(**changes):
+    def change(connection):
+        (text,) = connection.execute("SELECT value FROM setting WHERE name='steps'").fetchone()
+        set_people("steps", [{**json.loads(text)[0], **changes}])(connection)
+
+    return change
+
+
+PEOPLE = {
+    **{f"face {column}={value!r:.40}": set_face(column, value) for column, value in [
+        ("x", 1e400), ("y", -1e400), ("width", 1e400), ("height", 1e300), ("x", "x"), ("vector", b""), ("vector", 5),
+        ("vector", bytes(12)), ("vector", b"\xff" * 12), ("vector", np.full(3, 1e30, "<f4").tobytes()),
+    ]},
+    **{f"setting {name}={value!r:.40}": set_people(name, value) for name, value in [
+        ("uid", 5), ("uid", b"{"), ("uid", b"\xff"), ("uid", "text"), ("version", -1), ("version", [1]),
+        ("version", 2**80), ("next_face", "1"), ("next_face", 2**63), ("network", 5), ("network", {}),
+        ("network", {"name": "n", "detector": "d", "recogniser": "r", "dimension": 0}), ("network", b"[" * 100_000),
+        ("source", {"model": 5, "weights": None}), ("source", [1]), ("pushed", 5), ("pushed", [5]), ("steps", 5),
+        ("steps", [5]), ("steps", [{}]), ("crc mark", 1),
+    ]},
+    **{f"step {changes!r:.60}": set_step(**changes) for changes in [
+        {"what": 5}, {"gone": []}, {"gone": {}}, {"gone": {"person": [5], "mark": []}}, {"drawn": [1e30]},
+        {"gone": {"person": [], "mark": [[1, "zz", 1, 1, 1, 1, "is", 1]]}}, {"drawn": ["x"]}, {"drawn": [10**30]},
+        {"gone": {"person": [[1, "A", {}]], "mark": []}}, {"come": {"person": [2**70], "mark": []}},
+    ]},
+    **{statement: run(statement) for statement in (
+        "UPDATE mark SET x='x'", "UPDATE mark SET width=1e300", "UPDATE person SET name='Anne' WHERE name='Anna'",
+        "UPDATE mark SET sha256=x'07'", "DELETE FROM seen WHERE photo=1", "UPDATE seen SET sha256=x'07'",
+        "UPDATE person SET name=CAST(x'ff41' AS TEXT) WHERE name='Anna'",
+    )},
+}  # fmt: skip
+
+
+@pytest.mark.guarantee(17)
+@pytest.mark.parametrize("what", PEOPLE)
+def test_people_that_nobody_found_or_named_are_refused_with_a_sentence(with_people, what):
+    with edited(with_people / "people" / "people.db") as connection:
+        PEOPLE[what](connection)
+    with pytest.raises(ValueError, match=r"people\.db is damaged .*--forget") as refused:
+        ask_of_people(with_people)
+    assert not isinstance(refused.value, (json.JSONDecodeError, UnicodeError))
+    Album.open(with_people).forget_people()
+    assert not Album.open(with_people).has_people
+
+
+def test_people_that_are_as_they_were_written_are_not_refused(with_people):
+    ask_of_people(with_people)
+    Album.open(with_people).verify()
+
+
+def test_a_face_whose_photo_another_process_removed_meanwhile_is_said_to_be_gone(with_people):
+    album, faces = Album.open(with_people), FaceStore(with_people).faces(np.arange(3))
+    Album.open(with_people).remove([1])
+    with pytest.raises(ValueError, match="no face 1 any more: its photo was removed"):
+        FaceMarks(FaceStore(album.folder)).mark(faces, [1], IS, 1)
+
+
+@pytest.mark.parametrize("name", [".lock", "thumbnails-1", "unreadable.csv", "people/neighbours-face"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "link to nothing"])
+def test_what_would_never_end_or_be_written_elsewhere_is_no_part_of_an_album(folder, tmp_path, name, kind):
+    file = folder / name
+    file.parent.mkdir(exist_ok=True)
+    file.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to("/dev/zero" if kind == "device" else tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match=rf"{name} is a pipe, a device or a link to nothing, .*: delete it"):
+        Album.open(folder)
+    assert not (tmp_path / "elsewhere").exists()
 
 
 PARTS_SETTINGS = [

@@ -15,6 +15,7 @@ import smoothap
 from smoothap.__main__ import main
 from smoothap._core.devices import chosen_device
 from smoothap._core.threads import numba_is_there
+from smoothap.album import Album
 from smoothap.cli import app
 from smoothap.cli._options import chosen_workers
 
@@ -39,6 +40,15 @@ def smoothap_main(*words, before=""):
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False, env=ENVIRONMENT
     )
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_what_the_encoding_of_the_output_lacks_is_spelled_out_and_no_error(tmp_path, encoding):
+    album = Album.from_arrays(np.eye(2), [{"path": "Ł 😀.jpg"}, {"path": "b.jpg"}], tmp_path / "album")
+    before = f"sys.stdout.reconfigure(encoding={encoding!r})"
+    done = smoothap_main("search", album.folder, "--id", 1, before=before)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"\u0141 \U0001f600.jpg" in done.stdout
 
 
 def help_of(capsys, *words):
@@ -185,6 +195,7 @@ def test_evaluating_files_needs_the_command_line_alone(photos, without, capsys):
 
 def test_the_help_of_a_command_does_not_import_torch():
     loading = """
+from smoothap.album import Album
 from smoothap.cli import app
 for name in app:
     if not name.startswith("-"):

@@ -11,15 +11,16 @@ import json
 import sqlite3
 import unicodedata
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from smoothap._core.files import Kinds, wrong_field
 from smoothap.album.database import placeholders
-from smoothap.album.faces import Faces, FaceStore
+from smoothap.album.faces import Faces, FaceStore, NoSuchFace, is_number
 from smoothap.models.faces.detection import SAME_FACE, Box, overlap
 
 IS, NOT, NO_FACE, DRAWN = "is", "not", "no face", "drawn"
@@ -27,6 +28,7 @@ LONGEST_NAME = 200  # characters
 # What a mark takes back of what was said of the same face before; NOT, only what was said of the same person.
 _REPLACED = {IS: (IS, NO_FACE), NO_FACE: (IS, NO_FACE, DRAWN), DRAWN: (NO_FACE, DRAWN), NOT: ()}
 _STEPS_KEPT = 30
+_STEP: Kinds = {"what": str, "gone": dict, "come": dict, "drawn": list}
 _SPOKEN = {  # the tables of what is said, as JSON can have them
     "person": "SELECT * FROM person",
     "mark": "SELECT id, hex(sha256), x, y, width, height, kind, person FROM mark",
@@ -87,6 +89,7 @@ class FaceMarks:
     def said(self, faces: Faces) -> Said:
         """What was said about these faces."""
         with self._database.reading() as connection:
+            self._store.check_tables(connection, "person", "mark")
             people = {
                 row[0]: Person(row[0], row[1], bool(row[2])) for row in connection.execute("SELECT * FROM person")
             }
@@ -96,13 +99,13 @@ class FaceMarks:
             contents = dict(connection.execute("SELECT photo, sha256 FROM seen"))
         said = Said(people, np.full(len(faces), -1), np.zeros(len(faces), bool))
         of_content = defaultdict[bytes, list[int]](list)
-        marked = {mark[0] for mark in marks}
+        marked, boxes = {mark[0] for mark in marks}, self._store.checked_boxes([mark[1:5] for mark in marks])
         for row, photo in enumerate(faces.photos.tolist() if marked else []):
             if contents.get(photo) in marked:
                 of_content[contents[photo]].append(row)
-        for sha256, x, y, width, height, kind, person in marks:
+        for (sha256, *_, kind, person), box in zip(marks, boxes, strict=True):
             rows = np.array(of_content[sha256], np.int64)
-            areas = overlap(np.array([x, y, width, height]), faces.boxes[rows])
+            areas = overlap(box, faces.boxes[rows])
             best = rows[areas >= max(SAME_FACE, areas.max(initial=0.0))]  # copies of a photo have it, too
             for row in best.tolist():
                 if kind == IS and person in people:
@@ -123,7 +126,7 @@ class FaceMarks:
                     return row[0]
             made = connection.execute("INSERT INTO person (name, hidden) VALUES (?, ?)", (name, int(hidden)))
             assert made.lastrowid is not None
-            self._store.change(connection)
+            self._store.change(connection, "person", "mark")
             return made.lastrowid
 
     def rename(self, person: int, name: str | None) -> None:
@@ -131,14 +134,14 @@ class FaceMarks:
         with self._database.writing() as connection:
             name = None if name is None else spelled_name(name)
             connection.execute("UPDATE person SET name=?, hidden=0 WHERE id=?", (name, person))
-            self._store.change(connection)
+            self._store.change(connection, "person", "mark")
 
     def mark(self, faces: Faces, rows: Sequence[int], kind: str, person: int | None = None) -> None:
         """Say something about faces; what was said before and contradicts it goes."""
         with self._database.writing() as connection:
             contents = dict(connection.execute("SELECT photo, sha256 FROM seen"))
             for row in rows:
-                sha256, box = contents[int(faces.photos[row])], faces.boxes[row]
+                sha256, box = _content_of(faces, row, contents), faces.boxes[row]
                 self._take_back(connection, sha256, box, kind, person)
                 values = (sha256, *box.tolist(), kind, person)
                 connection.execute(
@@ -151,14 +154,14 @@ class FaceMarks:
         with self._database.writing() as connection:
             contents = dict(connection.execute("SELECT photo, sha256 FROM seen"))
             for row in rows:
-                self._take_back(connection, contents[int(faces.photos[row])], faces.boxes[row], NOT, person)
+                self._take_back(connection, _content_of(faces, row, contents), faces.boxes[row], NOT, person)
             self._changed(connection)
 
     def _changed(self, connection: sqlite3.Connection) -> None:
         # A person of whom no face is left, and who has no name, is none.
         left = "SELECT person FROM mark WHERE person IS NOT NULL"
         connection.execute(f"DELETE FROM person WHERE name IS NULL AND id NOT IN ({left})")
-        self._store.change(connection)
+        self._store.change(connection, "person", "mark")
 
     def drawn(self) -> dict[bytes, list[Box]]:
         """The boxes that users drew around faces that were not found, by the content of their photos."""
@@ -176,7 +179,10 @@ class FaceMarks:
         """What can be taken back, the last step last."""
         with self._database.reading():
             steps = self._store.setting("steps") or []
-            return steps if steps and steps[-1]["version"] == self._store.version else []
+            for step in steps:
+                if not isinstance(step, dict) or wrong_field(step, _STEP) or not all(map(is_number, step["drawn"])):
+                    raise self._database.damaged("the setting steps")
+            return steps if steps and steps[-1].get("version") == self._store.version else []
 
     @contextmanager
     def step(self, what: str) -> Generator[None]:
@@ -199,15 +205,18 @@ class FaceMarks:
                     "There is nothing to undo here, or faces were found or named elsewhere since: look again."
                 )
             step = steps.pop()
-            for table in _SPOKEN:
-                connection.executemany(f"DELETE FROM {table} WHERE id=?", [(row,) for row in step["come"][table]])
-                for row in step["gone"][table]:
-                    values = [
-                        bytes.fromhex(value) if table == "mark" and place == 1 else value
-                        for place, value in enumerate(row)
-                    ]
-                    connection.execute(f"INSERT INTO {table} VALUES ({placeholders(values)})", values)
-            self._store.change(connection)
+            try:
+                for table in _SPOKEN:
+                    connection.executemany(f"DELETE FROM {table} WHERE id=?", [(row,) for row in step["come"][table]])
+                    for row in step["gone"][table]:
+                        values = [
+                            bytes.fromhex(value) if table == "mark" and place == 1 else value
+                            for place, value in enumerate(row)
+                        ]
+                        connection.execute(f"INSERT INTO {table} VALUES ({placeholders(values)})", values)
+            except (ValueError, TypeError, KeyError, OverflowError, sqlite3.ProgrammingError) as error:
+                raise self._database.damaged(f"the step {step['what']!r}") from error
+            self._store.change(connection, "person", "mark")
             if step["drawn"]:
                 self.mark(faces, faces.rows_of(step["drawn"]).tolist(), NO_FACE)
             self._keep(connection, steps)
@@ -231,3 +240,11 @@ class FaceMarks:
             about_them = person is not None and whom == person
             if same and (earlier in _REPLACED[kind] or about_them):
                 connection.execute("DELETE FROM mark WHERE id=?", (identity,))
+
+
+def _content_of(faces: Faces, row: int, contents: Mapping[int, bytes]) -> bytes:
+    """The content of the photo of a face, which another process may have taken out meanwhile."""
+    content = contents.get(int(faces.photos[row]))
+    if content is None:
+        raise NoSuchFace(f"The album has no face {faces.ids[row]} any more: its photo was removed.")
+    return content

@@ -14,7 +14,7 @@ import hashlib
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from smoothap._core.files import cache_folder
+from smoothap._core.files import Kinds, cache_folder, wrong_field
 from smoothap.album.database import SETTING, Database, Form, placeholders
 from smoothap.album.postings import row_crc
 from smoothap.album.vectors import StoredVectors
@@ -51,6 +51,21 @@ _FORM = Form(
     overwrites=True,
 )
 _AT_ONCE = 500  # ids in one query
+_LARGEST, _SPREAD = 1e9, 1e-3  # of the numbers of a box, in pixels, and of the square of the length of a vector
+_KINDS = {  # of the settings that are not of a table
+    "uid": str, "version": int, "next_face": int, "network": dict, "source": dict, "pushed": list, "steps": list,
+}  # fmt: skip
+_NETWORK: Kinds = {"name": str, "detector": str, "recogniser": str, "dimension": int}
+_PARTS: dict[str, Callable[[Any], bool]] = {  # whether what is in them is as it should be
+    "uid": bool, "pushed": lambda all_: all(isinstance(one, str) for one in all_), "steps": lambda _: True,
+    "network": lambda known: wrong_field(known, _NETWORK) is None and known["dimension"] > 0,
+    "source": lambda known: wrong_field(known, {name: (str, type(None)) for name in ("model", "weights")}) is None,
+}  # fmt: skip
+
+
+def is_number(known: Any) -> bool:
+    """Whether this is a number that a row can have."""
+    return isinstance(known, int) and 0 <= known < 1 << 60
 
 
 class FaceRecord(NamedTuple):
@@ -145,8 +160,14 @@ class FaceStore:
             return self._setting(connection, name)
 
     def _setting(self, connection: sqlite3.Connection, name: str) -> Any:
-        value = self.database.setting(connection, name)
-        return None if value is None else json.loads(value)
+        value, known = self.database.setting(connection, name), None
+        if value is None:
+            return None
+        with suppress(ValueError, RecursionError):
+            known = json.loads(value)
+        if not isinstance(known, _KINDS.get(name, int)) or not _PARTS.get(name, is_number)(known):
+            raise self.database.damaged(f"the setting {name}")
+        return known
 
     @property
     def version(self) -> int:
@@ -166,17 +187,27 @@ class FaceStore:
             rows = connection.execute(query).fetchall()
         dimension = int(network["dimension"]) if network else 1
         for *row, crc in rows:
-            if row_crc(row) != crc or len(row[7]) != 4 * dimension:
+            if row_crc(row) != crc or not isinstance(row[7], bytes) or len(row[7]) != 4 * dimension:
                 raise self.database.damaged(f"the row of face {row[0]}")
         owners = np.array([row[1] for row in rows], np.int64)
         there = np.isin(owners, photos)
         rows = [row for row, known in zip(rows, there.tolist(), strict=True) if known]
         vectors = np.frombuffer(b"".join(row[7] for row in rows), "<f4").reshape(len(rows), dimension)
+        boxes = self.checked_boxes([row[2:6] for row in rows])
+        if not (np.abs(np.einsum("nd,nd->n", vectors, vectors) - 1) <= _SPREAD).all():
+            raise self.database.damaged("a vector that is not of length 1")
         return Faces(
-            str(uid), version or 0, np.array([row[0] for row in rows], np.int64), owners[there],
-            np.array([row[2:6] for row in rows], np.float64).reshape(-1, 4), np.array([row[6] for row in rows]),
-            StoredVectors(vectors),
+            str(uid), version or 0, np.array([row[0] for row in rows], np.int64), owners[there], boxes,
+            np.array([row[6] for row in rows]), StoredVectors(vectors),
         )  # fmt: skip
+
+    def checked_boxes(self, rows: Sequence[Sequence[float]]) -> np.ndarray:
+        """Boxes (n, 4) that were read, if they are such as a photo can have."""
+        with suppress(ValueError):
+            boxes = np.array(rows, np.float64).reshape(-1, 4)
+            if (np.abs(boxes) < _LARGEST).all():
+                return boxes
+        raise self.database.damaged("a box that is none")
 
     def seen(self) -> dict[int, bytes]:
         """The photos that were looked at for faces, and their content."""
@@ -191,7 +222,18 @@ class FaceStore:
     def verify(self) -> None:
         """Check every row."""
         self.database.check()
-        self.faces(np.empty(0, np.int64))
+        with self.database.reading() as connection:
+            photos = [photo for (photo,) in connection.execute("SELECT DISTINCT photo FROM face")]
+            for name in _KINDS:
+                self._setting(connection, name)
+            self.check_tables(connection, "seen", "person", "mark")
+        self.faces(np.array(photos, np.int64))
+
+    def check_tables(self, connection: sqlite3.Connection, *tables: str) -> None:
+        """Refuse tables that are not as they were when a change was counted."""
+        for table in tables:
+            if self._setting(connection, f"crc {table}") not in (None, _table_crc(connection, table)):
+                raise self.database.damaged(f"the table {table}")
 
     # -- writing
 
@@ -202,6 +244,7 @@ class FaceStore:
             if known not in (None, uid):  # the album was made again, and its photos have other ids
                 connection.execute("DELETE FROM face")
                 connection.execute("DELETE FROM seen")
+                self.change(connection, "seen")
                 by = None
             has_faces = connection.execute("SELECT 1 FROM seen LIMIT 1").fetchone() is not None
             identity = {name: network[name] for name in ("detector", "recogniser", "dimension")}
@@ -230,9 +273,11 @@ class FaceStore:
             if now != known:
                 self._set(connection, "pushed", now)
 
-    def change(self, connection: sqlite3.Connection) -> None:
-        """Count a change, in its transaction."""
+    def change(self, connection: sqlite3.Connection, *tables: str) -> None:
+        """Count a change, in its transaction; `tables` are those that changed of which each has one checksum."""
         self._set(connection, "version", (self._setting(connection, "version") or 0) + 1)
+        for table in tables:
+            self._set(connection, f"crc {table}", _table_crc(connection, table))
 
     def put(self, found: Mapping[int, tuple[bytes, Sequence[FaceRecord]]]) -> int:
         """The faces of photos, by their ids, each with its content; those known before go. How many there are now."""
@@ -241,7 +286,7 @@ class FaceStore:
             for photo, (sha256, faces) in found.items():
                 connection.execute("REPLACE INTO seen VALUES (?, ?)", (photo, sha256))
                 self._insert(connection, photo, faces)
-            self.change(connection)
+            self.change(connection, "seen")
         return sum(len(faces) for _, faces in found.values())
 
     def add(self, photo: int, face: FaceRecord) -> int:
@@ -274,14 +319,19 @@ class FaceStore:
         if photos:
             with self.database.writing() as connection:
                 self._drop(connection, photos)
-                self.change(connection)
+                self.change(connection, "seen")
             (self.folder / f"neighbours-{FACE}").unlink(missing_ok=True)
 
     def _drop(self, connection: sqlite3.Connection, photos: Sequence[int]) -> None:
+        self.check_tables(connection, "seen")
         for start in range(0, len(photos), _AT_ONCE):
             some = [int(photo) for photo in photos[start : start + _AT_ONCE]]
             for table in ("face", "seen"):
                 connection.execute(f"DELETE FROM {table} WHERE photo IN ({placeholders(some)})", some)
+
+
+def _table_crc(connection: sqlite3.Connection, table: str) -> int:
+    return row_crc(connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall())
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,12 @@ import numpy as np
 from smoothap._core.files import DiskFullError, cache_folder, is_full, locked, sync, write_cache
 from smoothap.album import growing, postings
 from smoothap.album.database import Database, placeholders
+from smoothap.album.faces import FOLDER as FACES
 from smoothap.album.faces import FaceStore
 from smoothap.album.photos import NOTHING_KNOWN, RECORD, Photos, is_inside, unpacked_columns
 from smoothap.album.postings import row_crc
 from smoothap.album.projection import Projection
+from smoothap.album.regions import FOLDER as REGIONS
 from smoothap.album.regions import RegionStore
 from smoothap.album.settings import (
     FORM,
@@ -125,6 +127,9 @@ class Store:
                 f"smoothap photos {folder}" if folder.is_dir() and any(folder.iterdir()) else "smoothap photos FOLDER"
             )
             raise FileNotFoundError(f"There is no album in {folder}. To make one of a folder of photos: {remedy}")
+        for file in [*folder.iterdir(), *(folder / FACES).glob("*"), *(folder / REGIONS).glob("*")]:
+            if not (file.is_file() or file.is_dir()) and os.path.lexists(file):
+                raise ValueError(f"{file} is a pipe, a device or a link to nothing, as no album has: delete it.")
         self.database = Database(folder / NAME, FORM, durable=durable)
         self._check_whole()
 
