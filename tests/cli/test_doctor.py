@@ -77,3 +77,13 @@ def test_the_table_of_extras_is_that_of_the_project():
         if extra != "all"
     }
     assert {extra: set(packages) for extra, packages in EXTRAS.items()} == declared
+
+
+def test_no_cyclopts_is_allowed_that_cannot_start_the_command_line():
+    import re
+    from pathlib import Path
+
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    bound = re.search(r'"cyclopts>=([\d.]+)', text)
+    assert bound is not None
+    assert tuple(map(int, bound[1].split("."))) >= (4, 8)  # before, a command by import path took no help and no group
