@@ -366,7 +366,8 @@ def test_people_that_nobody_found_or_named_are_refused_with_a_sentence(with_peop
     with pytest.raises(ValueError, match=r"people\.db is damaged .*--forget") as refused:
         ask_of_people(with_people)
     assert not isinstance(refused.value, (json.JSONDecodeError, UnicodeError))
-    Album.open(with_people).forget_people()
+    left = Album.open(with_people).forget_people().left
+    assert ["sent to Milvus is not known any more" in said for said in left] == [True] * ("setting pushed" in what)
     assert not Album.open(with_people).has_people
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from smoothap.data._class_stream import GOLDEN, mix
 from smoothap.data.samplers import BalancedBatches, PairBatches, WholeClassPairs
 
 quick = settings(deadline=None, max_examples=60)
@@ -306,6 +307,8 @@ LABELS = np.repeat(np.arange(10), 5)
         (lambda: PairBatches(LABELS, LABELS // 5, 20), "does not divide into parts of 8"),
         (lambda: PairBatches(LABELS, LABELS // 5, 48), "two groups of at least 6 classes.*10 classes in 2 groups"),
         (lambda: PairBatches(LABELS, LABELS * 0, 16), "10 classes in 1 groups"),
+        (lambda: WholeClassPairs(LABELS, None, 20), "no groups to pair.*balanced"),
+        (lambda: WholeClassPairs(LABELS, LABELS * 0, 20), "no groups to pair.*balanced"),
     ],
 )
 def test_what_cannot_be_is_an_error_with_cause_and_remedy(make, message):
@@ -320,3 +323,9 @@ def test_an_image_with_several_labels_comes_up_for_each_of_them():
     batches = BalancedBatches(marks, 8, 2, rounds=6)
     for batch in batches.rows(0):
         assert all(marks[batch, column].sum() >= 2 for column in range(4))
+
+
+def test_the_numbers_that_shuffle_are_those_of_splitmix64():
+    published = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]  # its first three, of the seed 0
+    with np.errstate(over="ignore"):
+        assert mix(np.arange(1, 4, dtype=np.uint64) * GOLDEN).tolist() == published

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -359,11 +358,16 @@ class Album:
         with self._store.writing():
             self._faces = self._people = None
             left = list[str]()
-            with suppress(ValueError, OSError):  # of what is damaged nothing is known
+            try:
                 if FaceStore.is_in(self._store.folder) and (pushed := FaceStore(self._store.folder).pushed()):
                     from smoothap.album.engines.milvus_push import forget_faces
 
                     left = [said for address in pushed if (said := forget_faces(address))]
+            except (ValueError, OSError) as error:
+                left = [
+                    f"Whether faces were sent to Milvus is not known any more ({error}). If they were: smoothap album "
+                    "push ALBUM ADDRESS without --people removes them."
+                ]
             return replace(forget(self._store.folder), left=tuple(left))
 
     @property

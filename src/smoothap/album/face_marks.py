@@ -11,7 +11,7 @@ import json
 import sqlite3
 import unicodedata
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -89,14 +89,14 @@ class FaceMarks:
     def said(self, faces: Faces) -> Said:
         """What was said about these faces."""
         with self._database.reading() as connection:
-            self._store.check_tables(connection, "person", "mark")
+            self._store.check_spoken(connection)
             people = {
                 row[0]: Person(row[0], row[1], bool(row[2])) for row in connection.execute("SELECT * FROM person")
             }
             marks = connection.execute(
                 "SELECT sha256, x, y, width, height, kind, person FROM mark ORDER BY id"
             ).fetchall()
-            contents = dict(connection.execute("SELECT photo, sha256 FROM seen"))
+            contents = self._store.seen()
         said = Said(people, np.full(len(faces), -1), np.zeros(len(faces), bool))
         of_content = defaultdict[bytes, list[int]](list)
         marked, boxes = {mark[0] for mark in marks}, self._store.checked_boxes([mark[1:5] for mark in marks])
@@ -126,7 +126,7 @@ class FaceMarks:
                     return row[0]
             made = connection.execute("INSERT INTO person (name, hidden) VALUES (?, ?)", (name, int(hidden)))
             assert made.lastrowid is not None
-            self._store.change(connection, "person", "mark")
+            self._store.change(connection, spoken=True)
             return made.lastrowid
 
     def rename(self, person: int, name: str | None) -> None:
@@ -134,12 +134,12 @@ class FaceMarks:
         with self._database.writing() as connection:
             name = None if name is None else spelled_name(name)
             connection.execute("UPDATE person SET name=?, hidden=0 WHERE id=?", (name, person))
-            self._store.change(connection, "person", "mark")
+            self._store.change(connection, spoken=True)
 
     def mark(self, faces: Faces, rows: Sequence[int], kind: str, person: int | None = None) -> None:
         """Say something about faces; what was said before and contradicts it goes."""
         with self._database.writing() as connection:
-            contents = dict(connection.execute("SELECT photo, sha256 FROM seen"))
+            contents = self._store.seen(faces.photos[rows])
             for row in rows:
                 sha256, box = _content_of(faces, row, contents), faces.boxes[row]
                 self._take_back(connection, sha256, box, kind, person)
@@ -149,10 +149,10 @@ class FaceMarks:
                 )
             self._changed(connection)
 
-    def unmark(self, faces: Faces, rows: Iterable[int], person: int) -> None:
+    def unmark(self, faces: Faces, rows: Sequence[int], person: int) -> None:
         """Take back whatever was said of faces and a person."""
         with self._database.writing() as connection:
-            contents = dict(connection.execute("SELECT photo, sha256 FROM seen"))
+            contents = self._store.seen(faces.photos[rows])
             for row in rows:
                 self._take_back(connection, _content_of(faces, row, contents), faces.boxes[row], NOT, person)
             self._changed(connection)
@@ -161,7 +161,7 @@ class FaceMarks:
         # A person of whom no face is left, and who has no name, is none.
         left = "SELECT person FROM mark WHERE person IS NOT NULL"
         connection.execute(f"DELETE FROM person WHERE name IS NULL AND id NOT IN ({left})")
-        self._store.change(connection, "person", "mark")
+        self._store.change(connection, spoken=True)
 
     def drawn(self) -> dict[bytes, list[Box]]:
         """The boxes that users drew around faces that were not found, by the content of their photos."""
@@ -216,7 +216,7 @@ class FaceMarks:
                         connection.execute(f"INSERT INTO {table} VALUES ({placeholders(values)})", values)
             except (ValueError, TypeError, KeyError, OverflowError, sqlite3.ProgrammingError) as error:
                 raise self._database.damaged(f"the step {step['what']!r}") from error
-            self._store.change(connection, "person", "mark")
+            self._store.change(connection, spoken=True)
             if step["drawn"]:
                 self.mark(faces, faces.rows_of(step["drawn"]).tolist(), NO_FACE)
             self._keep(connection, steps)

@@ -34,10 +34,10 @@ FOLDER, FILE = "people", "people.db"
 _REMEDY = "Find people again: smoothap album people ALBUM --forget, then smoothap index PHOTOS --out ALBUM --people"
 _FORM = Form(
     "the people of an album",
-    2,
+    3,
     (
         SETTING,
-        "CREATE TABLE seen (photo INTEGER PRIMARY KEY, sha256 BLOB NOT NULL) STRICT",
+        "CREATE TABLE seen (photo INTEGER PRIMARY KEY, sha256 BLOB NOT NULL, crc INTEGER NOT NULL) STRICT",
         "CREATE TABLE face (id INTEGER PRIMARY KEY, photo INTEGER NOT NULL, x REAL NOT NULL, y REAL NOT NULL, "
         "width REAL NOT NULL, height REAL NOT NULL, score REAL NOT NULL, vector BLOB NOT NULL, crc INTEGER NOT NULL) "
         "STRICT",
@@ -51,6 +51,7 @@ _FORM = Form(
     overwrites=True,
 )
 _AT_ONCE = 500  # ids in one query
+SPOKEN = ("person", "mark")  # the tables of what users said; small
 _LARGEST, _SPREAD = 1e9, 1e-3  # of the numbers of a box, in pixels, and of the square of the length of a vector
 _KINDS = {  # of the settings that are not of a table
     "uid": str, "version": int, "next_face": int, "network": dict, "source": dict, "pushed": list, "steps": list,
@@ -185,6 +186,9 @@ class FaceStore:
             uid, version, network = (self._setting(connection, name) for name in ("uid", "version", "network"))
             query = "SELECT id, photo, x, y, width, height, score, vector, crc FROM face ORDER BY id"
             rows = connection.execute(query).fetchall()
+            unseen = connection.execute("SELECT id FROM face WHERE photo NOT IN (SELECT photo FROM seen)").fetchone()
+        if unseen is not None:
+            raise self.database.damaged(f"the photo of face {unseen[0]}")
         dimension = int(network["dimension"]) if network else 1
         for *row, crc in rows:
             if row_crc(row) != crc or not isinstance(row[7], bytes) or len(row[7]) != 4 * dimension:
@@ -209,10 +213,18 @@ class FaceStore:
                 return boxes
         raise self.database.damaged("a box that is none")
 
-    def seen(self) -> dict[int, bytes]:
-        """The photos that were looked at for faces, and their content."""
+    def seen(self, photos: Iterable[int] | None = None) -> dict[int, bytes]:
+        """The photos that were looked at for faces, all or of some, and their content."""
         with self.database.reading() as connection:
-            return dict(connection.execute("SELECT photo, sha256 FROM seen"))
+            if photos is None:
+                rows = connection.execute("SELECT * FROM seen").fetchall()
+            else:
+                one = "SELECT * FROM seen WHERE photo=?"
+                rows = [row for photo in photos for row in connection.execute(one, (int(photo),))]
+        for photo, sha256, crc in rows:
+            if row_crc((photo, sha256)) != crc:
+                raise self.database.damaged(f"the content of photo {photo}")
+        return {photo: sha256 for photo, sha256, _ in rows}
 
     def count(self) -> int:
         """How many faces there are."""
@@ -226,12 +238,13 @@ class FaceStore:
             photos = [photo for (photo,) in connection.execute("SELECT DISTINCT photo FROM face")]
             for name in _KINDS:
                 self._setting(connection, name)
-            self.check_tables(connection, "seen", "person", "mark")
+            self.check_spoken(connection)
+        self.seen()
         self.faces(np.array(photos, np.int64))
 
-    def check_tables(self, connection: sqlite3.Connection, *tables: str) -> None:
-        """Refuse tables that are not as they were when a change was counted."""
-        for table in tables:
+    def check_spoken(self, connection: sqlite3.Connection) -> None:
+        """Refuse what was said about people if it is not as it was when a change of it was counted."""
+        for table in SPOKEN:
             if self._setting(connection, f"crc {table}") not in (None, _table_crc(connection, table)):
                 raise self.database.damaged(f"the table {table}")
 
@@ -244,7 +257,7 @@ class FaceStore:
             if known not in (None, uid):  # the album was made again, and its photos have other ids
                 connection.execute("DELETE FROM face")
                 connection.execute("DELETE FROM seen")
-                self.change(connection, "seen")
+                self.change(connection)
                 by = None
             has_faces = connection.execute("SELECT 1 FROM seen LIMIT 1").fetchone() is not None
             identity = {name: network[name] for name in ("detector", "recogniser", "dimension")}
@@ -273,10 +286,10 @@ class FaceStore:
             if now != known:
                 self._set(connection, "pushed", now)
 
-    def change(self, connection: sqlite3.Connection, *tables: str) -> None:
-        """Count a change, in its transaction; `tables` are those that changed of which each has one checksum."""
+    def change(self, connection: sqlite3.Connection, *, spoken: bool = False) -> None:
+        """Count a change, in its transaction; with `spoken`, of what was said about people, which has a checksum."""
         self._set(connection, "version", (self._setting(connection, "version") or 0) + 1)
-        for table in tables:
+        for table in SPOKEN if spoken else ():
             self._set(connection, f"crc {table}", _table_crc(connection, table))
 
     def put(self, found: Mapping[int, tuple[bytes, Sequence[FaceRecord]]]) -> int:
@@ -284,9 +297,9 @@ class FaceStore:
         with self.database.writing() as connection:
             self._drop(connection, list(found))
             for photo, (sha256, faces) in found.items():
-                connection.execute("REPLACE INTO seen VALUES (?, ?)", (photo, sha256))
+                connection.execute("REPLACE INTO seen VALUES (?, ?, ?)", (photo, sha256, row_crc((photo, sha256))))
                 self._insert(connection, photo, faces)
-            self.change(connection, "seen")
+            self.change(connection)
         return sum(len(faces) for _, faces in found.values())
 
     def add(self, photo: int, face: FaceRecord) -> int:
@@ -319,11 +332,10 @@ class FaceStore:
         if photos:
             with self.database.writing() as connection:
                 self._drop(connection, photos)
-                self.change(connection, "seen")
+                self.change(connection)
             (self.folder / f"neighbours-{FACE}").unlink(missing_ok=True)
 
     def _drop(self, connection: sqlite3.Connection, photos: Sequence[int]) -> None:
-        self.check_tables(connection, "seen")
         for start in range(0, len(photos), _AT_ONCE):
             some = [int(photo) for photo in photos[start : start + _AT_ONCE]]
             for table in ("face", "seen"):
