@@ -210,3 +210,9 @@ def test_the_memory_s_term_is_added_to_that_of_the_batch(batch):
     assert loss(embeddings, labels).item() == pytest.approx(summed(embeddings, labels), rel=1e-4)
     assert memory.grad is None
     assert queries.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("name", ["xbm", "triplet", "proxy-nca", "arcface"])
+def test_several_labels_for_an_image_are_refused(name):
+    with pytest.raises(ValueError, match=r"one label for each image, not labels of shape \(8, 8\)"):
+        built(name)(torch.eye(8), torch.eye(8).long())

@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 from guarantees import short_or_long
+from PIL import Image
 
-from smoothap.benchmark.statistics import ClassSums, difference, estimate, groups
+from smoothap.benchmark.statistics import ClassSums, difference, estimate, groups, sums_by_class
+from smoothap.data.benchmark import Benchmark
+from smoothap.data.image_set import ImageSet
+from smoothap.models.embedding import Embedded
+from smoothap.training.evaluation import evaluate_embedded
 
 TRUTH = 0.6
 
@@ -97,3 +102,44 @@ def test_letters_join_what_cannot_be_told_apart():
     assert groups([3, 4, 1, 2], chances) == ["ab", "a", "c", "bc"]
     chances[0, 3] = chances[3, 0] = 0.02  # Holm: 0.05 / 3 is asked of the fourth smallest of six
     assert groups([3, 4, 1, 2], chances) == ["ab", "a", "c", "bc"]
+
+
+NAMES = np.array(["ant", "bee", "cat"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "changes", "readable"),
+    [
+        ([2, 2, 0, 1, 0, 1], {}, range(6)),  # as in a table that is not sorted
+        ([0, 0, 1, 1, 2, 2], {}, range(2, 6)),  # no ant can be read
+        (
+            [0, 0, 1, 1, 2, 2],  # ants are in the gallery alone
+            {"is_query": np.arange(6) > 1, "is_gallery": np.ones(6, bool)},
+            range(6),
+        ),
+    ],
+    ids=["unsorted", "unreadable", "distractors"],
+)
+def test_what_a_run_says_of_a_class_has_its_name(labels, changes, readable):
+    numbers, rows = np.array(labels), np.array(readable)
+    images = ImageSet("toy", list("uvwxyz"), numbers, NAMES, lambda row, side=None: Image.new("RGB", (1, 1)), **changes)
+    vectors = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    report = evaluate_embedded(Embedded(vectors[rows], rows), images, (1,))
+    queries = rows if images.is_query is None else rows[images.is_query[rows]]
+    found = sums_by_class(Benchmark("toy", None, {"test": images}), {"test": report})["test"]
+    present = np.unique(numbers[queries])
+    assert found["names"] == NAMES[present].tolist()
+    assert found["mAP"] == [report.average_precision[numbers[queries] == each].sum() for each in present]
+
+
+def test_images_with_the_same_labels_are_a_class_of_a_run():
+    marks = np.array([[1, 0], [1, 1], [1, 1], [0, 1]], np.uint8)
+    images = ImageSet(
+        "toy", list("abcd"), marks.argmax(1), NAMES[:2], lambda row, side=None: Image.new("RGB", (1, 1)), marks=marks
+    )
+    vectors = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+    report = evaluate_embedded(Embedded(vectors, np.arange(4)), images, (1,))
+    found = sums_by_class(Benchmark("toy", None, {"test": images}), {"test": report})["test"]
+    assert (found["names"], found["queries"]) == (["bee", "ant", "ant;bee"], [1, 1, 2])
+    precision = report.average_precision
+    assert found["mAP"] == [precision[3], precision[0], precision[1:3].sum()]

@@ -158,12 +158,11 @@ def sums_by_class(benchmark: Benchmark, reports: Mapping[str, Report]) -> dict[s
     found = {}
     for protocol, report in reports.items():
         images = benchmark.tests[benchmark.averages.get(protocol, (protocol,))[0]]
-        labels = images.labels if images.is_query is None else images.labels[images.is_query]
-        found[protocol] = _sums(report, np.asarray(images.class_names)[np.unique(labels)].tolist())
+        found[protocol] = _sums(report, images.label_sets()[1])
     return found
 
 
-def _sums(report: Report, names: Sequence[str]) -> dict[str, list[Any]]:
+def _sums(report: Report, names: "np.ndarray | list[str]") -> dict[str, list[Any]]:
     counted = report.first_hit_rank > 0
     present, place = np.unique(report.classes[counted], return_inverse=True)
     columns = {
@@ -172,4 +171,4 @@ def _sums(report: Report, names: Sequence[str]) -> dict[str, list[Any]]:
         **{f"Recall@{k}": report.first_hit_rank <= k for k in report.recall},
     }
     sums = {name: np.bincount(place, values[counted]).tolist() for name, values in columns.items()}
-    return {"names": [names[number] for number in present], "queries": np.bincount(place).tolist(), **sums}
+    return {"names": [str(names[number]) for number in present], "queries": np.bincount(place).tolist(), **sums}

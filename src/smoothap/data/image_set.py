@@ -68,6 +68,14 @@ class ImageSet:
         one_each = self.marks is None or self.marks.shape[1] == 1
         return self.labels[rows] if one_each else self.marks[rows]
 
+    def label_sets(self) -> tuple[np.ndarray, "np.ndarray | list[str]"]:
+        """The class of each image (n,) and the names of these; of several labels, those with the same are a class."""
+        if self.marks is None or self.marks.shape[1] == 1:
+            return self.labels, self.class_names
+        sets, number = np.unique(self.marks, axis=0, return_inverse=True)
+        names = np.asarray(self.class_names)
+        return number.reshape(-1), [";".join(names[each > 0]) for each in sets]
+
     def rows(self, rows: np.ndarray, name: str | None = None) -> "ImageSet":
         """The set with these rows only, labels counted again from 0 in the order of the old ones."""
         marks = None if self.marks is None else self.marks[rows]

@@ -57,10 +57,12 @@ def evaluate_embedded(embedded: Embedded, images: ImageSet, recall_at: Sequence[
         vectors, first = instance_means(vectors, images.instances[rows])
         rows = rows[first]
     labels, digests = images.ranked_labels(rows), embedded.digests if images.instances is None else None
+    classes = images.label_sets()[0][rows]  # the set's own numbers, whatever could not be read or is no query
     recall_at = images.recall_at if recall_at is None else recall_at
     shown = Processes.here().rank == 0
     if images.is_query is None and images.is_gallery is None:
         report = evaluate(vectors, labels, recall_at=recall_at, distributed=True, progress=shown)
+        report = replace(report, classes=classes)
         return report if digests is None else replace(report, copies=queries_with_copies(digests))
     queries, gallery = (
         np.arange(len(rows)) if mask is None else np.flatnonzero(mask[rows])
@@ -71,9 +73,7 @@ def evaluate_embedded(embedded: Embedded, images: ImageSet, recall_at: Sequence[
         vectors[queries], labels[queries], vectors[gallery], labels[gallery], recall_at,
         ignore=itself, distributed=True, progress=shown,
     )  # fmt: skip
-    report = replace(
-        report, classes=images.labels[rows][queries]
-    )  # the set's own numbers: draws of queries are put together
+    report = replace(report, classes=classes[queries])
     if digests is None:
         return report
     return replace(report, copies=queries_with_copies(digests[queries], digests[gallery], itself))

@@ -57,6 +57,11 @@ class Baseline(nn.Module):
         self_index (b,): each query's own row in `ref_emb`, which is no positive of it; -1 where it has none.
         """
         checked_call(embeddings, labels, None, ref_emb, ref_labels, self_index)
+        if labels.ndim > 1:
+            raise ValueError(
+                f"this loss takes one label for each image, not labels of shape {tuple(labels.shape)}: take one that "
+                "knows several, such as Smooth-AP, or name one label for each image"
+            )
         embeddings, items = _as_floats(embeddings, "embeddings"), None
         if ref_emb is not None and ref_labels is not None:
             items = Items(_as_floats(ref_emb, "ref_emb"), ref_labels, self_index)
