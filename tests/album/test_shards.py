@@ -387,7 +387,7 @@ def test_a_joining_that_is_stopped_leaves_no_album_and_is_done_again(photos, tmp
 
     while stops:
         monkeypatch.setattr(Store, "add", stopped)
-        with pytest.raises((DiskFullError, KeyboardInterrupt), match="no album was made: make room|^$"):
+        with pytest.raises((DiskFullError, KeyboardInterrupt), match=r"no album was made: make room|^$"):
             join_albums([tmp_path / "one", tmp_path / "two"], out)
         assert {file.name for file in out.iterdir()} == {".lock"}
         del stops[0]
