@@ -1,5 +1,6 @@
 """Photos that other processes and machines embed: shards are inserted whole and once, whoever is killed."""
 
+import errno
 import json
 import os
 import re
@@ -15,10 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 from photo_makers import photo_bytes, photo_folder
 
+from smoothap._core.files import DiskFullError
 from smoothap.album import Album, shards
 from smoothap.album.ingest import embed_shard, index_photos
 from smoothap.album.joining import join_albums
 from smoothap.album.shards import KNOWN, SHARDS, Share, waiting_shards
+from smoothap.album.store import Store
 from smoothap.album.update import labels_by_folder
 from smoothap.models import Embedder
 
@@ -370,6 +373,30 @@ def test_a_photo_of_two_albums_is_joined_once(photos, tmp_path, model):
     with pytest.raises(ValueError, match=r"'new.png' is in two of the albums, with different contents"):
         join_albums([tmp_path / "two", tmp_path / "three"], tmp_path / "none")
     assert not (tmp_path / "none" / "album.db").exists()
+
+
+def test_a_joining_that_is_stopped_leaves_no_album_and_is_done_again(photos, tmp_path, model, monkeypatch):
+    for name in ("one", "two"):
+        Album.create(tmp_path / name, model, photos).update(progress=False)
+    out, add, stops = tmp_path / "joined", Store.add, [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()]
+
+    def stopped(store, *arguments):
+        add(store, *arguments)
+        assert not (out / "album.db").exists()  # whoever looks now, or after a kill, finds no half of an album
+        raise stops[0]
+
+    while stops:
+        monkeypatch.setattr(Store, "add", stopped)
+        with pytest.raises((DiskFullError, KeyboardInterrupt), match=r"no album was made: make room|^$"):
+            join_albums([tmp_path / "one", tmp_path / "two"], out)
+        assert {file.name for file in out.iterdir()} == {".lock"}
+        del stops[0]
+    monkeypatch.setattr(Store, "add", add)
+    (out / ".joining.partial").mkdir()  # of one that was killed
+    (out / ".joining.partial" / "album.db").write_bytes(b"half")
+    assert join_albums([tmp_path / "one", tmp_path / "two"], out).photos == 12
+    Album.open(out).verify()
+    assert not (out / ".joining.partial").exists()
 
 
 def test_albums_that_cannot_be_joined_are_refused(album, photos, tmp_path, model, other_model):

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 from smoothap._core.files import DiskFullError, FolderBusy
 from smoothap.album import Album, Filter, Learnt, Projection, growing
+from smoothap.album.faces import FaceStore
 from smoothap.album.photos import Photos, new_record
+from smoothap.album.regions import RegionStore
 from smoothap.album.store import Store
 
 WIDTH = 6
@@ -468,3 +470,17 @@ def test_a_busy_database_is_said(tmp_path, monkeypatch):
         Album.open(album.folder)
     connection.close()
     assert len(Album.open(album.folder)) == 10
+
+
+@pytest.mark.parametrize(
+    ("kind", "folder", "name", "remedy"),
+    [
+        (FaceStore, "people", "people.db", "people ALBUM --forget"),
+        (RegionStore, "regions", "regions.db", "Delete the folder regions"),
+    ],
+)
+def test_a_file_that_nothing_came_to_be_in_is_refused_with_what_to_do(tmp_path, kind, folder, name, remedy):
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / name).touch()  # the disk was full, or the writer was killed
+    with pytest.raises(FileNotFoundError, match=f"is empty, as good as missing. .*{remedy}"):
+        kind(tmp_path)

@@ -140,7 +140,7 @@ class Database:
         (number,) = self._connection.execute("PRAGMA user_version").fetchone()
         if not self.file.stat().st_size:  # whoever made it was stopped before anything was in it
             self._connection.close()
-            raise FileNotFoundError(f"{self.file} is empty, as good as missing: copy the whole folder again.")
+            raise FileNotFoundError(f"{self.file} is empty, as good as missing. {self.form.remedy}")
         if number != self.form.format:
             raise ValueError(
                 f"{self.file} is of format {number}, and this version of smoothap reads format {self.form.format}. "

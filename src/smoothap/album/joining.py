@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from smoothap._core.files import DiskFullError, locked, rename
 from smoothap._core.progress import Progress
-from smoothap.album.store import Snapshot, Store, relative
+from smoothap.album.store import NAME, Snapshot, Store, refuse_inside_album, relative
 from smoothap.album.walk import Refusal, read_refusals, write_refusals
 
 _AT_ONCE = 4096  # photos
@@ -44,12 +46,35 @@ def join_albums(albums: Sequence[Path | str], out: Path | str) -> Joined:
     twice = _refuse_two_versions(stores, prefixes)
     first = snapshots[0]
     settings = first.settings
-    joined = Store.create(
-        out, first.space.dimension, first.space.codec, model=settings.model,
-        source=_moved_source(settings.source, stores[0].folder, out),
-        root=None if root is None else relative(root, out),
-        calibration=settings.calibration if settings.learnt is None else settings.learnt["calibration"],
-    )  # fmt: skip
+    refuse_inside_album(out)
+    with locked(out, f"Another process is writing to {out}: wait until it is done."):
+        if (out / NAME).exists():
+            raise ValueError(f"There is an album in {out} already: choose another folder.")
+        place = out / ".joining.partial"  # whole before it is the album: one that lacks photos would not show it
+        shutil.rmtree(place, ignore_errors=True)
+        try:
+            joined = Store.create(
+                place, first.space.dimension, first.space.codec, model=settings.model,
+                source=_moved_source(settings.source, stores[0].folder, out),
+                root=None if root is None else relative(root, out),
+                calibration=settings.calibration if settings.learnt is None else settings.learnt["calibration"],
+            )  # fmt: skip
+            _fill(joined, stores, snapshots, prefixes)
+            joined.database.close()
+            for file in sorted(place.iterdir(), key=lambda file: file.name == NAME):
+                if file.name != ".lock":
+                    rename(file, out / file.name)
+        except DiskFullError as error:
+            raise DiskFullError(
+                error.errno, f"The disk of {out} is full, and no album was made: make room, and run this again."
+            ) from error
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+    return Joined(sum(len(one.ids) for one in snapshots) - twice, twice)
+
+
+def _fill(joined: Store, stores: Sequence[Store], snapshots: Sequence[Snapshot], prefixes: Sequence[str]) -> None:
+    """Take the photos of albums into the joined one, and what is known of files that were not read."""
     refusals: dict[str, Refusal] = {}
     with joined.writing(), Progress("Joining", sum(len(one.ids) for one in snapshots), "photos") as line:
         known: set[bytes] = set()
@@ -59,8 +84,7 @@ def join_albums(albums: Sequence[Path | str], out: Path | str) -> Joined:
                 _copy(store, snapshot, rows, os.fsencode(prefix), joined, known)
                 line.advance(len(rows))
             refusals |= {prefix + path: why for path, why in read_refusals(store.folder).items()}
-        write_refusals(out, {path: why for path, why in refusals.items() if os.fsencode(path) not in known})
-    return Joined(sum(len(one.ids) for one in snapshots) - twice, twice)
+        write_refusals(joined.folder, {path: why for path, why in refusals.items() if os.fsencode(path) not in known})
 
 
 def _copy(store: Store, snapshot: Snapshot, rows: np.ndarray, prefix: bytes, joined: Store, known: set[bytes]) -> None:
