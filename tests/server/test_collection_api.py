@@ -236,6 +236,17 @@ def test_on_a_full_disk_a_mark_is_refused_in_a_sentence(api, kept):
     assert ok(api.get(f"{BASE}/{made['key']}"))["right"] == [0]
 
 
+def test_a_mark_makes_no_new_folder_where_the_albums_was_moved_away(api, kept):
+    (made,) = ok(api.post(BASE, json={"name": "Rs", "right": [0]}))["collections"]
+    folder = kept.collections.folder.parent
+    folder.rename(folder.with_name("away"))
+    answer = api.post(f"{BASE}/{made['key']}/marks", json={"right": [1]})
+    assert (answer.status_code, "nothing changed" in answer.json()["detail"]) == (422, True)
+    assert not folder.exists()
+    folder.with_name("away").rename(folder)
+    assert ok(api.get(f"{BASE}/{made['key']}"))["right"] == [0]
+
+
 def test_an_album_in_memory_says_that_it_keeps_nothing(connect, album):
     client = connect({"letters": album})
     answer = client.post(BASE, json={"name": "dog"})

@@ -1,5 +1,7 @@
 """Learning from the page: one album at a time, in a process of its own, followed, undone, and by nobody else."""
 
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -8,6 +10,7 @@ from teachable_albums import taught_album, vectors_and_labels
 
 from smoothap.album import Album, Learnt, Projection
 from smoothap.server import learning as learning_job
+from smoothap.server.learning import LearningJob
 
 ADDRESS, SEARCH = "/api/v1/albums/album/learning", "/api/v1/albums/album/search"
 
@@ -85,6 +88,19 @@ def test_an_album_in_memory_learns_nothing(connect):
     client = connect({"album": Album.from_arrays(np.eye(3))})
     assert client.get(ADDRESS).status_code == 409
     assert client.post(ADDRESS).status_code == 409
+
+
+def test_a_process_that_prints_something_else_is_followed_to_its_end(album, monkeypatch):
+    command = """print('hello of a library', chr(252)); print('[1]'); print('{"said": "done"}')"""
+    begin = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda _, **options: begin([sys.executable, "-c", command], **options))
+    job = LearningJob()
+    job.start(album)
+    end = time.monotonic() + 60
+    while job.state(album).running and time.monotonic() < end:
+        time.sleep(0.02)
+    assert job.state(album).said == "done"
+    assert not job.state(album).running
 
 
 def test_a_process_that_dies_leaves_the_album_and_says_so(album, connect, monkeypatch):

@@ -234,6 +234,21 @@ def test_a_change_waits_for_another_process_that_writes(shop, folder, monkeypatc
     assert shop.delete(f"{PHOTOS}/2", headers=MAY_WRITE).status_code == 200
 
 
+def test_a_file_that_is_no_longer_the_albums_photo_is_not_deleted_with_it(shop, folder):
+    file = folder / "photos" / "class0" / "000.png"
+    file.write_bytes(photo_bytes(78))  # another photo by now, which the album has not seen
+    gone = shop.delete(f"{PHOTOS}/0?delete_file=true", headers=MAY_WRITE).json()
+    assert (gone["path"], gone["file_deleted"]) == ("class0/000.png", False)
+    assert file.read_bytes() == photo_bytes(78)
+
+
+def test_where_the_albums_folder_is_gone_a_sentence_says_so(shop, folder):
+    (folder / "shop").rename(folder / "away")
+    answer = shop.delete(f"{PHOTOS}/2", headers=MAY_WRITE)
+    assert (answer.status_code, "There is no album in" in answer.json()["detail"]) == (503, True)
+    assert not (folder / "shop").exists()
+
+
 def test_an_album_without_a_photo_folder_takes_none(connect, tmp_path):
     Album.from_arrays(np.eye(3), path=tmp_path / "vectors")
     client = connect({"vectors": Album.open(tmp_path / "vectors")}, write_token=WRITE)

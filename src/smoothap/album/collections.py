@@ -101,7 +101,7 @@ class CollectionStore:
     def _opened(self, *, create: bool) -> Database:
         try:
             if create:
-                self.folder.mkdir(parents=True, exist_ok=True)
+                self.folder.mkdir(exist_ok=True)  # and not the album's, which may have been moved away
         except OSError as error:
             raise ValueError(
                 f"The collections cannot be written to {self.folder} ({error.strerror}): nothing changed."

@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,9 @@ class LearningJob:
             if self._closed or self._state.running:
                 raise HTTPException(409, "An album is learning already: wait until it is done.")
             command = [sys.executable, "-m", "smoothap.server.learning", str(album.folder)]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace"
+            )
             self._state = LearningState(album.folder, running=True)
         threading.Thread(target=self._follow, args=(self._process,), name="learning", daemon=True).start()
 
@@ -76,9 +79,10 @@ class LearningJob:
         said = _ENDED
         with process, process.stdout as lines:
             for line in lines:
-                news: dict[str, Any] = json.loads(line)
-                said = news.get("said", said)
-                self._state = replace(self._state, share=news.get("share", 1.0))
+                with suppress(ValueError, AttributeError):  # what a library prints is none of our lines
+                    news: dict[str, Any] = json.loads(line)
+                    said = news.get("said", said)
+                    self._state = replace(self._state, share=news.get("share", 1.0))
         self._state = replace(self._state, running=False, share=1.0, said=said)
 
 

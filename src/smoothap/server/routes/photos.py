@@ -65,7 +65,7 @@ async def remove_photo(
     photo: Identity,
     delete_file: Annotated[bool, Query(description="Delete its file too; else the next index takes it in.")] = False,
 ) -> schemas.Removed:
-    """Take a photo out of the album; its id is given to no other."""
+    """Take a photo out of the album; its id is given to no other. A file that was changed since is not deleted."""
     return await server.photo_workers.run(lambda: writing.remove_photo(served, photo, delete_file=delete_file))
 
 
