@@ -112,6 +112,20 @@ def test_a_file_that_is_no_network_is_refused():
 # -- finding
 
 
+def test_nobody_is_told_that_a_network_runs(tmp_path):
+    """onnxruntime keeps a number of this computer, and sends its makers what is run on it, unless it is told not to."""
+    program = (
+        "from onnx import TensorProto, helper\n"
+        "from smoothap.models.faces.files import session\n"
+        "ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in 'xy']\n"
+        "graph = helper.make_graph([helper.make_node('Relu', ['x'], ['y'])], 'graph', ends[:1], ends[1:])\n"
+        "session(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=8))\n"
+    )
+    its_own = {"HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PATH": os.environ["PATH"]}
+    subprocess.run([sys.executable, "-c", program], env=its_own, check=True, timeout=300)
+    assert not list(tmp_path.rglob("*onnxruntime*"))
+
+
 def test_the_overlap_of_boxes_is_their_intersection_over_their_union():
     box = np.array([0.0, 0.0, 2.0, 2.0])
     others = np.array([[0.0, 0.0, 2.0, 2.0], [1.0, 0.0, 2.0, 2.0], [2.0, 0.0, 1.0, 1.0]])
