@@ -1,11 +1,13 @@
 """Copies: found, told apart for good, moved away without a loss, and brought back."""
 
+import errno
 import hashlib
 import io
 import os
 import shutil
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -228,6 +230,29 @@ def test_copies_go_neither_into_the_photo_folder_nor_into_the_album(album, tmp_p
     (tmp_path / LOG).write_text("what,ever\n")
     with pytest.raises(ValueError, match="is not a list of moved copies"):
         undo_moves(tmp_path)
+
+
+@pytest.mark.parametrize("is_other_disk", [False, True])
+def test_a_photo_that_cannot_leave_its_folder_is_not_there_twice(album, tmp_path, pile, monkeypatch, is_other_disk):
+    before, unlink = everything(pile), Path.unlink
+
+    def kept(path, missing_ok=False):
+        if path.is_relative_to(pile):
+            raise PermissionError(errno.EROFS, "Read-only file system")
+        unlink(path, missing_ok)
+
+    def no_link(*_):
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(Path, "unlink", kept)
+    if is_other_disk:
+        monkeypatch.setattr(moving_copies.os, "link", no_link)
+    moved = move_copies(album, lesser_copies(copies_in(album)), tmp_path / "away", progress=False)
+    assert not moved.done
+    assert set(moved.refused.values()) == {"read-only file system"}
+    assert everything(pile) == before
+    assert everything(tmp_path / "away") == {LOG: b"was,is,sha256,kept\n"}
+    assert len(album) == len(before)
 
 
 def test_a_link_is_never_moved(album, tmp_path, pile):

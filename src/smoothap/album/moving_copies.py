@@ -173,7 +173,12 @@ def _move(source: Path, target: Path, sha256: str) -> None:
         raise
     except OSError:  # another disk, or one without links
         _copy(source, target, sha256)
-    source.unlink()
+    try:
+        source.unlink()
+    except OSError:  # a folder that cannot be written: the photo stays, so it is not to be there twice
+        if os.path.lexists(source):
+            target.unlink()
+        raise
 
 
 def _copy(source: Path, target: Path, sha256: str) -> None:
