@@ -249,6 +249,13 @@ def test_where_the_albums_folder_is_gone_a_sentence_says_so(shop, folder):
     assert not (folder / "shop").exists()
 
 
+def test_where_the_photo_folder_is_gone_none_is_made_in_its_place(shop, folder):
+    (folder / "photos").rename(folder / "unmounted")
+    answer = shop.post(PHOTOS, files=form(("a.png", photo_bytes(9))), headers=MAY_WRITE)
+    assert (answer.status_code, "is its disk mounted?" in answer.json()["detail"]) == (503, True)
+    assert not (folder / "photos").exists()
+
+
 def test_an_album_without_a_photo_folder_takes_none(connect, tmp_path):
     Album.from_arrays(np.eye(3), path=tmp_path / "vectors")
     client = connect({"vectors": Album.open(tmp_path / "vectors")}, write_token=WRITE)

@@ -108,4 +108,6 @@ def _reasons(refused: Mapping[str, str]) -> str:
 def _root(album: Album) -> Path:
     if album.root is None or album.model is None or album.folder is None:
         raise HTTPException(409, "This album has no photo folder or no model, so it takes in no photos.")
+    if not album.root.is_dir():
+        raise HTTPException(503, "The album's photo folder is not there: is its disk mounted? Nothing was added.")
     return album.root
