@@ -115,3 +115,11 @@ def test_a_query_of_the_model_alone_is_refused_with_a_remedy(album):
     with pytest.raises(ValueError, match=r"before what the album learnt: take album\.embed"):
         album.search(original, rerank=False)
     assert album.search(album.projected(original[None])[0], rerank=False)[0].id == album.photos[0].id
+
+
+def test_a_large_album_is_projected_some_rows_at_a_time_and_each_once(tmp_path):
+    vectors = np.random.default_rng(0).standard_normal((17_000, 8)).astype(np.float32)
+    album = Album.from_arrays(vectors, [{"path": f"{row}.jpg"} for row in range(17_000)], tmp_path / "album")
+    one = taught(album)
+    assert (album.vectors == one(album.model_vectors()[1])).all()
+    assert (tmp_path / "album" / "learnt-photo-1-1").stat().st_size == 17_000 * one.dimension * 4

@@ -484,3 +484,10 @@ def test_a_file_that_nothing_came_to_be_in_is_refused_with_what_to_do(tmp_path, 
     (tmp_path / folder / name).touch()  # the disk was full, or the writer was killed
     with pytest.raises(FileNotFoundError, match=f"is empty, as good as missing. .*{remedy}"):
         kind(tmp_path)
+
+
+def test_an_album_in_a_folder_waits_for_the_disk_and_a_temporary_one_does_not(tmp_path):
+    for folder, extra_or_off in ((tmp_path / "album", 3), (None, 0)):
+        store = Store.create(folder, 4)
+        with store.database.reading() as connection:
+            assert connection.execute("PRAGMA synchronous").fetchone() == (extra_or_off,)

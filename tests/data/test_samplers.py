@@ -1,6 +1,7 @@
 """What batches guarantee, over sets of every shape."""
 
 from collections import Counter
+from enum import Enum
 from itertools import combinations
 
 import numpy as np
@@ -309,6 +310,7 @@ LABELS = np.repeat(np.arange(10), 5)
         (lambda: PairBatches(LABELS, LABELS * 0, 16), "10 classes in 1 groups"),
         (lambda: WholeClassPairs(LABELS, None, 20), "no groups to pair.*balanced"),
         (lambda: WholeClassPairs(LABELS, LABELS * 0, 20), "no groups to pair.*balanced"),
+        (lambda: PairBatches(LABELS[:, None], LABELS // 5, 16), r"labels has shape \(\d+, 1\)"),
     ],
 )
 def test_what_cannot_be_is_an_error_with_cause_and_remedy(make, message):
@@ -323,6 +325,33 @@ def test_an_image_with_several_labels_comes_up_for_each_of_them():
     batches = BalancedBatches(marks, 8, 2, rounds=6)
     for batch in batches.rows(0):
         assert all(marks[batch, column].sum() >= 2 for column in range(4))
+
+
+MAKERS = {
+    "balanced": lambda labels: BalancedBatches(labels, 20),
+    "pairs": lambda labels: PairBatches(labels, LABELS // 5, 16),
+    "whole classes": lambda labels: WholeClassPairs(labels, LABELS // 5, 16),
+}
+
+
+@pytest.mark.parametrize("sampler", MAKERS)
+@pytest.mark.parametrize("kind", ["NaN", "masked", "None"])
+def test_an_image_without_a_label_is_refused_and_is_no_class(sampler, kind):
+    labels = {
+        "NaN": np.where(np.arange(len(LABELS)) == 7, np.nan, LABELS),
+        "masked": np.ma.masked_array(LABELS, np.arange(len(LABELS)) == 7),
+        "None": np.array([None if row == 7 else str(label) for row, label in enumerate(LABELS)]),
+    }
+    with pytest.raises(ValueError, match="labels has none in row 7: give one to each image"):
+        MAKERS[sampler](labels[kind])
+
+
+@pytest.mark.parametrize("sampler", MAKERS)
+def test_names_are_classes_as_numbers_are(sampler):
+    animal = Enum("Animal", {f"KIND_{label}": f"{label}" for label in range(10)}, type=str)
+    wanted = MAKERS[sampler](LABELS).rows(0)
+    for labels in (LABELS.astype(str), LABELS.astype(str).astype(object), [animal(str(label)) for label in LABELS]):
+        assert np.array_equal(MAKERS[sampler](labels).rows(0), wanted)
 
 
 def test_the_numbers_that_shuffle_are_those_of_splitmix64():

@@ -34,6 +34,23 @@ class Batches(Protocol):
         ...
 
 
+def _classes_of(labels: np.ndarray) -> np.ndarray:
+    """The class of each image as a number (n,), in the order of the labels; numbers, or strings, may name them."""
+    values = np.asarray(labels)
+    if values.ndim != 1:
+        raise ValueError(f"labels has shape {values.shape}: give one label for each image")
+    missing = np.ma.getmaskarray(labels) if isinstance(labels, np.ma.MaskedArray) else np.zeros(len(values), bool)
+    if values.dtype.kind == "f":
+        missing = missing | np.isnan(values)
+    elif values.dtype.kind == "O":  # None, and what tables have in the place of a value
+        missing = np.array([not isinstance(label, (str, bytes, int)) for label in values], bool)
+    elif values.dtype.kind in "US" and not hasattr(labels, "dtype"):
+        values = np.array([label[:] for label in labels])  # plain strings: numpy cuts the names of an Enum short
+    if missing.any():
+        raise ValueError(f"labels has none in row {missing.argmax()}: give one to each image, or leave the image out")
+    return np.unique(values, return_inverse=True)[1]
+
+
 class BalancedBatches:
     """`samples_per_class` images of each of batch_size / samples_per_class classes, mixed as `ClassStream` says.
 
@@ -57,8 +74,8 @@ class BalancedBatches:
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
-        labels = np.asarray(labels)
-        rows, labels = (np.arange(len(labels)), labels) if labels.ndim == 1 else np.nonzero(labels)
+        several = np.ndim(labels) == 2
+        rows, labels = np.nonzero(labels) if several else (np.arange(len(labels)), _classes_of(labels))
         _, class_of, sizes = np.unique(labels, return_inverse=True, return_counts=True)
         if by_size and not fill:
             rows, labels = (side[sizes[class_of] >= samples_per_class] for side in (rows, labels))
@@ -109,7 +126,7 @@ class PairBatches:
     ) -> None:
         if groups is None:
             raise ValueError("this set has no groups to pair: give it a group column, or take balanced batches")
-        labels, groups = np.asarray(labels), np.asarray(groups)
+        labels, groups = _classes_of(labels), np.asarray(groups)
         self._share = _Share(batch_size, 2 * samples_per_class, seed, rank, ranks)
         half = batch_size // samples_per_class // 2
         _, first_image, class_of = np.unique(labels, return_index=True, return_inverse=True)
@@ -167,7 +184,7 @@ class WholeClassPairs:
             raise ValueError("this set has no groups to pair: give it a group column, or take balanced batches")
         self._share = _Share(batch_size, 2, seed, rank, ranks)
         self._batches_per_pair, groups = batches_per_pair, np.asarray(groups)
-        labels = np.unique(labels, return_inverse=True)[1]  # numbers, also where they are names
+        labels = _classes_of(labels)
         rows = np.argsort(labels, kind="stable")
         classes = np.split(rows, np.flatnonzero(np.diff(labels[rows])) + 1)
         self._classes = [[each for each in classes if groups[each[0]] == name] for name in np.unique(groups)]
