@@ -195,7 +195,6 @@ def test_evaluating_files_needs_the_command_line_alone(photos, without, capsys):
 
 def test_the_help_of_a_command_does_not_import_torch():
     loading = """
-from smoothap.album import Album
 from smoothap.cli import app
 for name in app:
     if not name.startswith("-"):
