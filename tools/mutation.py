@@ -1,6 +1,6 @@
 """Mutation tests: one small fault at a time in the code that everything rests on, which a test must catch.
 
-    python tools/mutation.py [TARGET ...] [--sample 40] [--seed 0]
+    python tools/mutation.py [TARGET ...] [--sample 12] [--seed 0]
 
 cosmic-ray makes the faults (another operator, number, comparison or condition), in a copy of the project. Of each
 target a sample is tried, at most one fault a place. A fault that no test catches is printed: it changes nothing that
@@ -99,7 +99,7 @@ def main() -> None:
     """Try the targets that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", help=f"of {', '.join(TARGETS)}; all by default")
-    parser.add_argument("--sample", type=int, default=40, help="faults of each target")
+    parser.add_argument("--sample", type=int, default=12, help="faults of each target")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if unknown := set(options.targets) - set(TARGETS):

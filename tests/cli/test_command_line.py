@@ -277,6 +277,14 @@ def test_a_file_in_the_place_of_a_folder_is_told_before_the_work(command, photos
             app([*words, "--out", str(photos / out)], result_action="return_value", exit_on_error=False)
 
 
+@pytest.mark.parametrize("command", [f"{words} --out" for words in FOLDERS] + ["photos {photos} --album"])
+def test_a_folder_that_cannot_be_made_is_told_before_the_work(command, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda place, mode: Path(place) != tmp_path)  # root may write everywhere
+    *words, option = command.format(photos=photos).split()
+    with pytest.raises(ValueError, match=rf"new cannot be made, as nothing .* in {tmp_path}: .* place by {option}\.$"):
+        app([*words, option, str(tmp_path / "new")], result_action="return_value", exit_on_error=False)
+
+
 @pytest.mark.parametrize(("command", "example"), FILES, ids=lambda value: value.split()[0])
 def test_a_folder_in_the_place_of_a_file_is_told_before_the_work(command, example, tmp_path):
     folder = tmp_path / "sheet.png"  # a contact sheet's name is looked at first

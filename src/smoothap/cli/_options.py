@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
@@ -182,6 +183,8 @@ def _check_parents(out: Path, option: str) -> None:
     above = next(parent for parent in out.absolute().parents if parent.exists())
     if not above.is_dir():
         raise ValueError(f"{option} {out} is below {above}, which is a file: give another place.")
+    if not out.exists() and not os.access(above, os.W_OK | os.X_OK):
+        raise ValueError(f"{out} cannot be made, as nothing can be written in {above}: give another place by {option}.")
 
 
 def check_network_options(model: str, **options: object) -> None:
