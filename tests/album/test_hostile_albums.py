@@ -100,6 +100,11 @@ def set_setting(name, value):
     return change
 
 
+CALIBRATED = {  # as an album may have it
+    "scores": [0.5], "recall": [1.0], "false_positive_rate": [0.0], "right_per_query": 1.0, "source": "a", "queries": 3,
+}  # fmt: skip
+
+
 def set_learnt(**changes):
     def change(connection):
         (text,) = connection.execute("SELECT value FROM setting WHERE name='learnt'").fetchone()
@@ -171,6 +176,10 @@ VALUES = {
         ("version", "x"), ("version", -1), ("version", 10**30), ("photos", 2), ("photos", 2**70), ("photos", 1.5),
         ("next_id", 1), ("next_id", True), ("model", [1]), ("model", {}), ("model", {"dimension": "x"}), ("root", 5),
         ("root", "a\0b"), ("uid", None), ("source", 3), ("calibration", {}), ("calibration", {"scores": 1}),
+        *(("calibration", {name: value} | CALIBRATED | {name: value}) for name, value in [
+            ("ranked", False), ("ranked", {"queries": None} | CALIBRATED | {"queries": None}), ("queries", None),
+            ("right_per_query", None), ("right_per_query", float("nan")), ("source", 5),
+        ]),
         ("learnt", {}), ("learnt", {"number": 1}), ("pack", "../x"), ("unknown", 1), ("uid", "[" * 100_000),
         ("uid", b"\xff\xfe"),
     ]},

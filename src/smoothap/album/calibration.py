@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from smoothap._core.files import Kinds, wrong_field
 from smoothap.album.ranked_lists import ranked_lists
 from smoothap.metrics.cosine import Cosines, certain_places, error_bound
 
 POINTS = 512  # of the curve that is kept
+_CURVES = "scores", "recall", "false_positive_rate"
+_KINDS: Kinds = {**dict.fromkeys(_CURVES, list), "right_per_query": (int, float), "source": str, "queries": int}
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,15 +69,22 @@ class Calibration:
     @classmethod
     def from_dict(cls, values: dict[str, Any], photos: int) -> "Calibration":
         """What `to_dict` described, for an album of this many photos."""
-        curves = [values.get(name) for name in ("scores", "recall", "false_positive_rate")]
-        right = all(isinstance(curve, list) and curve and len(curve) == len(curves[0] or ()) for curve in curves)
-        if not right or not all(type(one) in (int, float) and abs(one) <= 2 for curve in curves for one in curve or ()):
+        plain, *ranked = (cls._of_lists(one, photos) for one in (values, values.get("ranked")) if one is not None)
+        return replace(plain, ranked=ranked[0] if ranked else None)
+
+    @classmethod
+    def _of_lists(cls, values: Any, photos: int) -> "Calibration":
+        """Of one kind of lists."""
+        right = isinstance(values, dict) and wrong_field(values, _KINDS) is None
+        curves = [values[name] for name in _CURVES] if right else []
+        right = right and all(curve and len(curve) == len(curves[0]) for curve in curves)
+        right = right and 0 <= values["right_per_query"] < np.inf
+        if not right or not all(type(one) in (int, float) and abs(one) <= 2 for curve in curves for one in curve):
             raise ValueError(
                 "The album's calibration is damaged: calibrate it again (smoothap index --calibrate DATA)."
             )
-        scores, recall, rate = (np.array(values[name], float) for name in ("scores", "recall", "false_positive_rate"))
-        ranked = None if values.get("ranked") is None else cls.from_dict(values["ranked"], photos)
-        return cls(scores, recall, rate, values["right_per_query"], photos, values["source"], values["queries"], ranked)
+        scores, recall, rate = (np.array(curve, float) for curve in curves)
+        return cls(scores, recall, rate, values["right_per_query"], photos, values["source"], values["queries"])
 
 
 class NotCalibrated(ValueError):  # noqa: N818
