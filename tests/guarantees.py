@@ -55,7 +55,12 @@ GUARANTEES = {
         "tests bite",
         "small faults in losses, metrics, samplers and the store, a sample of each",
         "all but equivalent ones",
-        covers=(*_LOSS, "metrics", "data", "album"),
+        covers=(
+            *_LOSS,
+            "metrics",
+            *(f"src/smoothap/data/{name}.py" for name in ("samplers", "_class_stream")),
+            *(f"src/smoothap/album/{name}.py" for name in ("store", "settings", "growing", "database", "postings")),
+        ),
     ),
     7: Guarantee(
         "several processes equal one",
