@@ -491,3 +491,14 @@ def test_an_album_in_a_folder_waits_for_the_disk_and_a_temporary_one_does_not(tm
         store = Store.create(folder, 4)
         with store.database.reading() as connection:
             assert connection.execute("PRAGMA synchronous").fetchone() == (extra_or_off,)
+    for database in (FaceStore(tmp_path / "album", create=True), RegionStore(tmp_path / "album", create=True)):
+        with database.database.reading() as connection:
+            assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
+
+
+def test_records_of_many_ids_are_all_there(tmp_path):
+    store = Store.create(tmp_path / "album", 8)
+    with store.writing():
+        store.add([new_record(f"{seed}.jpg") for seed in range(1_300)], vectors_of(range(1_300)), [None] * 1_300)
+    wanted = list(range(1_299, -1, -2))
+    assert sorted(record["id"] for record in store.records(wanted)) == sorted(wanted)

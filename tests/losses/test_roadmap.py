@@ -93,6 +93,13 @@ def test_calibration_against_a_retrieval_set_counts_each_broken_pair_once():
     assert torch.autograd.gradcheck(lambda q, r: loss(q, labels, None, r, item_labels), pair)
 
 
+def test_one_broken_pair_counts_whole():
+    one, item = torch.tensor([[1.0, 0.0]], dtype=torch.float64), torch.tensor([[0.8, 0.6]], dtype=torch.float64)
+    for label, wanted in ((0, 0.9 - 0.8), (1, 0.8 - 0.6)):
+        ours = CalibrationLoss(0.9, 0.6)(one, torch.tensor([0]), ref_emb=item, ref_labels=torch.tensor([label]))
+        assert ours.item() == pytest.approx(wanted)
+
+
 def test_roadmap_is_the_balance_of_its_parts():
     embeddings, labels = batch(3)
     parts = SupAP()(embeddings, labels), CalibrationLoss()(embeddings, labels)
