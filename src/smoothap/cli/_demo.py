@@ -20,7 +20,7 @@ from smoothap.training.finetune import smooth_ap, train_and_test, validation_map
 from smoothap.training.log import read_rows
 from smoothap.training.loop import MODEL
 
-_STEPS_A_MINUTE = 53  # what two cores manage, validation included; the number of steps decides the result, not a clock
+_STEPS_A_MINUTE = 48  # what two cores manage, validation included; the number of steps decides the result, not a clock
 _CROPS = {"name": "released", "min_crop_area": 0.5, "flip": False}  # emoji of many sizes; arrows point one way
 _DIMENSION = 512
 _TEST_SCALE = 1.2  # a random crop shows an emoji larger than its test view does; a larger view makes up for that
